@@ -72,6 +72,9 @@ class Outcome:
     unique_key: bytes | None = None
     recall_handle: bytes | None = None
     synced_at: int = 0
+    batch_key: bytes | None = None
+    """The UNIQ_KEY of a batch that is stored as one record: its messages have no ids of their own
+    there."""
     offsets: Sequence[int] = ()
     """Where the messages of a batch lie in the commit log."""
     status: PutStatus = PutStatus.PUT_OK

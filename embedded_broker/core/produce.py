@@ -32,12 +32,15 @@ from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import BatchItems, Run, tags_codes
 from embedded_broker.tables.peer import Peer
+from embedded_broker.tables.topics.attributes import takes_batches
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.handles import encode_recall_handle
+from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.message_codec import decode_batch_columns
 from rocketmq_py.protocol.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
 from rocketmq_py.protocol.properties import Prop, encode_properties
+from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +128,8 @@ class Produce:
     def _single(self, message: Incoming, topic: TopicConfig, peer: Peer) -> Outcome:
         name, text = message.topic, message.properties
         properties = self._stamps.read(text, name)
+        if Prop.INNER_NUM in properties or message.terms.sys_flag & INNER_BATCH:
+            self._gate.check_inner_batch(message, topic, properties)
         self._gate.check_type(topic, properties)
         queue_id = self._gate.queue_for(message, topic)
         if name.startswith(RETRY_PREFIX):
@@ -233,6 +238,8 @@ class Produce:
         self._stamps.drop_pop(outer)
         queue_id = self._gate.queue_for(message, topic)
         texts = self._item_texts(inner, outer, name)
+        if takes_batches(topic) and Prop.UNIQ_KEY in outer:
+            return self._inner_batch(message, topic, queue_id, outer, len(bodies), peer)
         run = Run(
             name,
             queue_id,
@@ -246,6 +253,39 @@ class Produce:
         if self._profile.names_stored_messages and Prop.UNIQ_KEY in outer:
             outcome.unique_key = outer[Prop.UNIQ_KEY].encode()
         outcome.offsets = result.offsets
+        return outcome
+
+    def _inner_batch(
+        self,
+        message: Incoming,
+        topic: TopicConfig,
+        queue_id: int,
+        properties: dict[str, str],
+        count: int,
+        peer: Peer,
+    ) -> Outcome:
+        """Store a batch as one record, as the original does in a BatchCQ topic.
+
+        Only of batches that have a UNIQ_KEY: those of clients before 5.x come apart there, too.
+        """
+        if count > BATCH_MAX:
+            raise _illegal(f"the batch holds {count} messages, a BatchCQ topic takes {BATCH_MAX}")
+        terms, key = message.terms, properties[Prop.UNIQ_KEY].encode()
+        properties.update(self._stamps.added)
+        properties[Prop.INNER_NUM] = str(count)
+        inner = InnerMessage(
+            message.topic,
+            queue_id,
+            message.body,
+            properties,
+            terms.flag,
+            stored_sys_flag(terms.sys_flag, topic) | NEED_UNWRAP | INNER_BATCH,
+            message.born_timestamp,
+            peer.packed_remote,
+            terms.reconsume_times,
+        )
+        outcome = self._outcome(self._store.put(inner), queue_id, properties)
+        outcome.unique_key = outcome.batch_key = key
         return outcome
 
     def _item_texts(

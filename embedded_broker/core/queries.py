@@ -126,10 +126,12 @@ class Queries:
                 offset = self._store.min_offset(topic, queue_id)
                 while offset < self._store.max_offset(topic, queue_id):
                     yield queue_id, offset
-                    offset += 1
+                    queue = self._store.queues.get((topic, queue_id))
+                    offset = offset + 1 if queue is None else queue.end_of(offset)
 
-        found = in_turns(self._door, places(), lambda place: self._store.message(topic, *place))
-        return sorted(found, key=lambda record: record.commit_log_offset)
+        found = in_turns(self._door, places(), lambda place: self._store.messages(topic, *place))
+        messages = (one for some in found for one in some)
+        return sorted(messages, key=lambda record: record.commit_log_offset)
 
     def with_id(self, unique_id: str) -> Found:
         """Find every record with this UNIQ_KEY, in all topics."""

@@ -16,11 +16,15 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.transactions.half import asks_for_transaction
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Limits, Profile
+from embedded_broker.tables.topics.attributes import takes_batches
 from embedded_broker.tables.topics.message_types import type_problem
 from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_WRITE, TopicSysFlag
 from rocketmq_py.protocol.delay import has_delay
+from rocketmq_py.protocol.inner_batch import BATCH_MAX
+from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.names import (
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
@@ -29,7 +33,12 @@ from rocketmq_py.protocol.names import (
     topic_problem,
 )
 from rocketmq_py.protocol.properties import Prop
-from rocketmq_py.protocol.sysflag import MULTI_TAGS, TRANSACTION_MASK, TRANSACTION_PREPARED
+from rocketmq_py.protocol.sysflag import (
+    INNER_BATCH,
+    MULTI_TAGS,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+)
 
 _FORBIDDEN_TOPICS: Final = NOT_SENDABLE_TOPICS | {TIMER_TOPIC, SLICE_TIMER_TOPIC}
 
@@ -149,6 +158,31 @@ class SendGate:
                 Reason.MESSAGE_ILLEGAL, "sysFlag 4 says half message, but TRAN_MSG is not true"
             )
         return False
+
+    def check_inner_batch(
+        self, message: Incoming, topic: TopicConfig, properties: Mapping[str, str]
+    ) -> None:
+        """Refuse what says that it is a batch stored as one record, and is none (checkInnerBatch).
+
+        A real broker believes INNER_NUM; here the body must hold so many messages.
+        """
+        if not self._profile.topic_attributes:
+            return
+        wanted = properties.get(Prop.INNER_NUM)
+        if not message.terms.sys_flag & INNER_BATCH:
+            problem = f"INNER_NUM is {wanted}, but sysFlag does not say inner batch (128)"
+        elif not takes_batches(topic):
+            return  # the store refuses it
+        else:
+            try:
+                count = len(decode_batch(message.body, BATCH_MAX))
+            except RecordError as error:
+                problem = f"its body is no batch: {error}"
+            else:
+                if wanted == str(count):
+                    return
+                problem = f"INNER_NUM is {wanted}, its body holds {count} messages"
+        raise Refused(Reason.MESSAGE_ILLEGAL, f"this is no inner batch: {problem}")
 
     def check_no_delay(self, properties: Mapping[str, str]) -> None:
         """Refuse what asks for a delay: a batch, or a message in it."""

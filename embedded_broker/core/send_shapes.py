@@ -47,7 +47,7 @@ _SYS_FLAGS: Final = frozenset({0, 1, 257, 513, 769})
 """Bodies as they are, or compressed in one of the known ways; no transaction, no multi-tags."""
 _DELAY_SIGN: Final = "DEL"
 """Every property that asks for a delay has this in its name."""
-_NEVER: Final = TIMER_BOOKKEEPING_PROPERTIES | {Prop.TRAN_MSG, Prop.POP_CK}
+_NEVER: Final = TIMER_BOOKKEEPING_PROPERTIES | {Prop.TRAN_MSG, Prop.POP_CK, Prop.INNER_NUM}
 _NOT_PLAIN: Final = _NEVER | DELAY_PROPERTIES
 _NOT_TIMED: Final = _NEVER | {Prop.DELAY}
 # A number of up to 15 digits fits 64 bits as milliseconds, in seconds too.

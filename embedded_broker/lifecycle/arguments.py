@@ -21,6 +21,7 @@ from embedded_broker.settings.profiles import Limits, Profile, find_limits, find
 from embedded_broker.settings.tls import Tls
 from embedded_broker.tables.accounts.plain import PlainAccounts, PlainAcl
 from embedded_broker.tables.accounts.users import AuthUser, UserAcl
+from embedded_broker.tables.topics.attributes import BATCH_QUEUES, QUEUE_TYPE
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -42,16 +43,23 @@ DEFAULT_QUEUES = 4
 QUEUES_MAX = 1024
 PORT_MAX = 65_535
 MESSAGE_TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
+QUEUE_TYPES = ("SimpleCQ", "BatchCQ")
+QueueType = Literal["SimpleCQ", "BatchCQ"]
 MessageType = Literal["UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
 
 
 @frozen
 class TopicSpec:
-    """A topic to create: its queues (read and write), and its ``message.type`` attribute."""
+    """A topic to create: its queues (read and write), and two of its attributes.
+
+    ``message_type`` is ``message.type``. ``queue_type`` is ``queue.type``: with ``BatchCQ`` a batch
+    is stored as one record (RocketMQ 5). The type of its queues never changes.
+    """
 
     name: str
     queues: int = DEFAULT_QUEUES
     message_type: MessageType | None = None
+    queue_type: QueueType | None = None
 
     def check(self, profile: Profile, config: BrokerConfig) -> None:
         """Raise ``ConfigError`` for a name, queue count or type that a broker refuses."""
@@ -68,6 +76,10 @@ class TopicSpec:
             raise ConfigError(
                 "message_type", self.message_type, "one of " + ", ".join(MESSAGE_TYPES)
             )
+        if self.queue_type is not None and self.queue_type not in QUEUE_TYPES:
+            raise ConfigError("queue_type", self.queue_type, "one of " + ", ".join(QUEUE_TYPES))
+        if self.queue_type == BATCH_QUEUES and not profile.topic_attributes:
+            raise ConfigError("queue_type", self.queue_type, "possible only with rocketmq-5.x")
         if self.message_type == "MIXED" and not config.flag("enableMixedMessageType"):
             raise ConfigError(
                 "message_type", self.message_type, "possible only with enableMixedMessageType=true"
@@ -81,9 +93,10 @@ class TopicSpec:
         config = TopicConfig(
             topic_name=self.name, read_queue_nums=self.queues, write_queue_nums=self.queues
         )
-        kind = None if self.message_type is None else f"+message.type={self.message_type}"
+        wanted = {"message.type": self.message_type, QUEUE_TYPE: self.queue_type}
+        attributes = ",".join(f"+{name}={value}" for name, value in wanted.items() if value)
         try:
-            settings.put_topic(config, kind, by_owner=True)
+            settings.put_topic(config, attributes, by_owner=True)
         except Refused as error:
             raise StoreError(error.remark) from error
 

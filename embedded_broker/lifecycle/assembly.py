@@ -410,7 +410,11 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     files.keep(parts.request_modes, "config/messageRequestMode.json")
     parts.on_close.append(files.save)
     is_whole = store.was_clean and loaded[0]
-    restored = parts.topics.restore(used_places(parts, what_waits=not is_whole))
+    restored = parts.topics.restore(
+        used_places(parts, what_waits=not is_whole),
+        batch_topics={topic for (topic, _), queue in store.queues.items() if queue.is_batch},
+    )
+    store.takes_batches = parts.topics.takes_batches
     if restored and store.was_clean and not store.fs.exists(TOPICS_PATH):
         store.problems.append(
             f"{TOPICS_PATH} is missing: the topics of the messages that are there are made anew, "

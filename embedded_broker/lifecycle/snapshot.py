@@ -26,6 +26,7 @@ from embedded_broker.store.message_store import ABORT_FILE, LOCK_FILE
 CLOCK_PATH: Final = "config/virtualClock.json"
 STORE_NAMES: Final = (
     "abort",
+    "batchconsumequeue",
     "checkpoint",
     "commitlog",
     "config",
@@ -40,7 +41,7 @@ SNAPSHOT_S: Final = 600.0
 CONFIG_FOLDER: Final = "config"
 _CHUNK: Final = 1 << 16
 _ZEROS: Final = bytes(_CHUNK)
-_LOGS: Final = ("commitlog/", "consumequeue/", "dcommitlog/", "timerlog/")
+_LOGS: Final = ("batchconsumequeue/", "commitlog/", "consumequeue/", "dcommitlog/", "timerlog/")
 _LEFT_OUT: Final = frozenset({ABORT_FILE, LOCK_FILE, INDEX_FOLDER})
 
 

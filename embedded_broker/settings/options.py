@@ -381,6 +381,13 @@ _STORE = (
         live=False,
     ),
     Option(
+        "mapperFileSizeBatchConsumeQueue",
+        13_800_000,
+        "file size of the queues of BatchCQ topics, rounded up to whole entries of 46 bytes",
+        low=46,
+        live=False,
+    ),
+    Option(
         "flushDiskType",
         "ASYNC_FLUSH",
         "with SYNC_FLUSH a send is answered after its bytes are synced",

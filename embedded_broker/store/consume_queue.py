@@ -3,13 +3,14 @@
 Entries of 20 bytes: commit-log offset, record size, tags code (or the delivery time, in the
 queues of the delay levels). An entry's position is the message's queue offset. Must not know:
 the messages themselves. Layout as ``ConsumeQueue`` (``CQ_STORE_UNIT_SIZE``, ``fillPreBlank``).
-Read on: ``pull.py`` for how a pull walks a queue, ``recovery.py`` for how it is repaired.
+Read on: ``batch_queue.py`` for queues whose entries stand for several messages, ``pull.py`` for how
+a pull walks a queue, ``recovery.py`` for how it is repaired.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 from zlib import crc32
 
 from embedded_broker.store.fs import FileSystem, Segment
@@ -22,8 +23,8 @@ Entry: TypeAlias = tuple[int, int, int]
 
 _ENTRY: Final = Struct(">qiq")
 _SIZE_AT: Final = 8
-_BLANK_SIZE: Final = 0x7FFF_FFFF
-_BLANK_ENTRY: Final = _ENTRY.pack(0, _BLANK_SIZE, 0)
+BLANK_SIZE: Final = 0x7FFF_FFFF
+_BLANK_ENTRY: Final = _ENTRY.pack(0, BLANK_SIZE, 0)
 _FILES_READ_ON_LOAD: Final = 3  # the original looks at its last three files too
 
 
@@ -37,10 +38,15 @@ class ConsumeQueue:
 
     __slots__ = ("files", "floor", "max_offset", "min_offset", "queue_id", "topic")
 
+    folder: ClassVar[str] = CONSUME_QUEUE_FOLDER
+    entry_size: ClassVar[int] = ENTRY_SIZE
+    is_batch: ClassVar[bool] = False
+    """Whether an entry may stand for several messages: a ``BatchConsumeQueue``."""
+
     def __init__(self, fs: FileSystem, topic: str, queue_id: int, file_size: int) -> None:
         self.topic = topic
         self.queue_id = queue_id
-        self.files = MappedFileQueue(fs, f"{CONSUME_QUEUE_FOLDER}/{topic}/{queue_id}", file_size)
+        self.files = MappedFileQueue(fs, f"{self.folder}/{topic}/{queue_id}", file_size)
         self.min_offset = 0
         self.max_offset = 0
         self.floor = 0
@@ -48,10 +54,11 @@ class ConsumeQueue:
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
 
-    def append(self, entries: Sequence[Entry]) -> int:
+    def append(self, entries: Sequence[Entry], stored_ms: int = 0) -> int:  # noqa: ARG002 - see there
         """Add entries, one write for those that fit in the file; gives the first queue offset.
 
-        Raises ``StoreError``; then some may have been added, and ``take_back`` removes them.
+        ``stored_ms`` is what the entries of a batch queue tell, too. Raises ``StoreError``; then
+        some may have been added, and ``take_back`` removes them.
         """
         first, pack, added = self.max_offset, _ENTRY.pack, 0
         if len(entries) == 1:
@@ -76,7 +83,7 @@ class ConsumeQueue:
         if view is None:
             return None
         offset, size, tags_code = _ENTRY.unpack(view)
-        return None if size <= 0 or size == _BLANK_SIZE else (offset, size, tags_code)
+        return None if size <= 0 or size == BLANK_SIZE else (offset, size, tags_code)
 
     def file_entries(self, queue_offset: int) -> Iterator[Entry]:
         """Give the entries from an offset to the end of its file: the fast way for pulls.
@@ -103,7 +110,7 @@ class ConsumeQueue:
         places = self.files.chunks(index * ENTRY_SIZE, stop * ENTRY_SIZE, with_zeros=True)
         for at, part in places:
             for number, entry in enumerate(_ENTRY.iter_unpack(part), at // ENTRY_SIZE):
-                if entry[1] != _BLANK_SIZE:
+                if entry[1] != BLANK_SIZE:
                     yield number, entry
 
     def load(self) -> bool:
@@ -114,7 +121,7 @@ class ConsumeQueue:
         """
         whole = self.files.load(cut_at_gap=True) and self._is_filled()
         self.files.truncate_to(self._end())
-        self.max_offset = self.files.max_offset // ENTRY_SIZE
+        self.max_offset = self._next_offset()
         self.min_offset = self.first_offset
         return whole
 
@@ -126,7 +133,7 @@ class ConsumeQueue:
         """
         self.files.load()
         self.files.max_offset = self._end()
-        self.max_offset = self.files.max_offset // ENTRY_SIZE
+        self.max_offset = self._next_offset()
         self.min_offset = max(self.first_from(commit_log_min), self.floor)
 
     def hide(self, before: int) -> None:
@@ -139,22 +146,55 @@ class ConsumeQueue:
         return all(
             int.from_bytes(segment.view(at + _SIZE_AT, 4), "big", signed=True) > 0
             for _, segment in self.files.files[:-1]
-            for at in (0, segment.size - ENTRY_SIZE)
+            for at in (0, segment.size - self.entry_size)
         )
 
     def _end(self) -> int:
         """Give the position of the first entry without a size, in the last files."""
         end = self.files.min_offset
         for start, segment in self.files.files[-_FILES_READ_ON_LOAD:]:
-            end = start + _used_entries(segment) * ENTRY_SIZE
+            end = start + self._used_entries(segment) * self.entry_size
             if end < start + segment.size:
                 break
         return end
+
+    @staticmethod
+    def _used_entries(segment: Segment) -> int:
+        """Count the entries of a file up to the first one without a size."""
+        written = min(segment.size, -(-segment.data_end() // ENTRY_SIZE) * ENTRY_SIZE)
+        for count, (offset, size, _) in enumerate(_ENTRY.iter_unpack(segment.read(0, written))):
+            if size <= 0 or offset < 0:
+                return count
+        return written // ENTRY_SIZE
+
+    def _next_offset(self) -> int:
+        """Give the queue offset behind the last entry of the files."""
+        return self.files.max_offset // ENTRY_SIZE
+
+    def _position(self, queue_offset: int) -> int:
+        """Give where the entry of a queue offset lies in the files."""
+        return queue_offset * ENTRY_SIZE
 
     @property
     def first_offset(self) -> int:
         """Queue offset of the first entry of the oldest file."""
         return self.files.min_offset // ENTRY_SIZE
+
+    def begin_of(self, queue_offset: int) -> int:
+        """Give the first offset of the entry that holds this one: of a batch, its first message."""
+        return queue_offset
+
+    def end_of(self, queue_offset: int) -> int:
+        """Give the offset behind the entry that begins here."""
+        return queue_offset + 1
+
+    def fits(self, queue_offset: int, count: int) -> bool:  # noqa: ARG002
+        """Say whether an entry of so many messages has its place among those that are there."""
+        return True
+
+    def agrees(self, queue_offset: int, stored_ms: int, count: int) -> bool:  # noqa: ARG002
+        """Say whether the entry of an offset begins there and tells of so many messages."""
+        return True
 
     def clear(self) -> None:
         """Remove every entry and file: to be filled again from the log."""
@@ -172,6 +212,8 @@ class ConsumeQueue:
         tags_code: int,
         *,
         trusted: bool = False,
+        stored_ms: int = 0,  # noqa: ARG002 - these two are what a batch queue's entry tells, too
+        count: int = 1,  # noqa: ARG002
     ) -> bool:
         """Make sure that an entry is there; returns whether it had to be written.
 
@@ -219,7 +261,7 @@ class ConsumeQueue:
         the work that removes the files without any such entry, but not the newest; None without.
         """
         self.min_offset = max(self.first_from(commit_log_min), self.floor)
-        return self.files.let_go_before(self.min_offset * ENTRY_SIZE)
+        return self.files.let_go_before(self._position(self.min_offset))
 
     @property
     def is_blank(self) -> bool:
@@ -302,12 +344,3 @@ def mark_of(queues: Iterable[ConsumeQueue]) -> int:
 def _places_and_sizes(count: int) -> Struct:
     """Read many entries at once, without their tags codes: the same counts come again."""
     return Struct(">" + "qi8x" * count)
-
-
-def _used_entries(segment: Segment) -> int:
-    """Count the entries of a file up to the first one without a size."""
-    written = min(segment.size, -(-segment.data_end() // ENTRY_SIZE) * ENTRY_SIZE)
-    for count, (offset, size, _) in enumerate(_ENTRY.iter_unpack(segment.read(0, written))):
-        if size <= 0 or offset < 0:
-            return count
-    return written // ENTRY_SIZE

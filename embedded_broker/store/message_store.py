@@ -14,6 +14,7 @@ from typing import Final
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.batch_queue import BatchConsumeQueue
 from embedded_broker.store.checkpoint import CHECKPOINT_FILE, StoreCheckpoint
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry, mark_of
@@ -33,6 +34,7 @@ from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.message_codec import encode_neighbours
 from rocketmq_py.protocol.names import (
     SCHEDULE_TOPIC,
@@ -108,8 +110,11 @@ class MessageStore(StoreReader):
         self.level_deliver_ms: Callable[[int, int], int] = _unknown_level
         self.checkpoint = StoreCheckpoint(fs)
         self.queues = {}
+        self._batch_topics: set[str] = set()
+        """Topics of which queues of batches were found when the store was opened."""
         self.index = None
-        self._queue_file_size = 0
+        self.takes_batches = self._batch_topics.__contains__
+        self._queue_file_size = self._batch_queue_file_size = 0
         self.delayed_puts = 0
         """How many messages went to topics whose messages fall due, since the start."""
         self.delay_topics = set(_DELAY_TOPICS)
@@ -148,7 +153,7 @@ class MessageStore(StoreReader):
     def _load(self) -> StoreRecovery:
         clean = self.was_clean = not self.fs.exists(ABORT_FILE)
         sizes = StoreSizes.find(self.fs, self.config)
-        self._queue_file_size = sizes.consume_queue
+        self._queue_file_size, self._batch_queue_file_size = sizes.consume_queue, sizes.batch_queue
         self.health.start_anew()
         undone = Undone()
         # Before anything is changed: dying in the middle of this must look like a dirty stop.
@@ -173,6 +178,7 @@ class MessageStore(StoreReader):
                 self.checkpoint,
                 opening,
                 queue_for=self._queue,
+                batch_queue_for=self._batch_queue,
                 tags_code=self._stored_code,
             )
         except StoreDamagedError:
@@ -229,13 +235,19 @@ class MessageStore(StoreReader):
     def _load_queues(self) -> bool:
         """Open every queue; returns whether none had a hole between its files."""
         intact = True
-        for topic in self.fs.list(CONSUME_QUEUE_FOLDER):
-            for name in self.fs.list(f"{CONSUME_QUEUE_FOLDER}/{topic}"):
-                if not name.isdecimal():
-                    raise StoreError(f"{CONSUME_QUEUE_FOLDER}/{topic}/{name}: not a queue number")
-                queue = ConsumeQueue(self.fs, topic, int(name), self._queue_file_size)
-                intact &= queue.load()
-                self.queues[topic, int(name)] = queue
+        for kind, file_size in (
+            (ConsumeQueue, self._queue_file_size),
+            (BatchConsumeQueue, self._batch_queue_file_size),
+        ):
+            for topic in self.fs.list(kind.folder):
+                for name in self.fs.list(f"{kind.folder}/{topic}"):
+                    if not name.isdecimal():
+                        raise StoreError(f"{kind.folder}/{topic}/{name}: not a queue number")
+                    queue = kind(self.fs, topic, int(name), file_size)
+                    intact &= queue.load()
+                    self.queues[topic, int(name)] = queue
+                    if queue.is_batch:
+                        self._batch_topics.add(topic)
         return intact
 
     def close(self) -> None:
@@ -343,10 +355,15 @@ class MessageStore(StoreReader):
             code = self._code(first.topic, first.properties, now_ms)
             stored = first.properties_bytes or b""
             items = [(first.flag, first.born_timestamp, first.body, stored, code)]
+            if first.sys_flag & INNER_BATCH:
+                return self._put_inner_batch(first, items, now_ms)
             return self._put_here(first, items, now_ms) or self._write([(first, items)], now_ms)
         parts: list[_Part] = []
         for msg in messages:
             refused = self._prepare(msg, now_ms)
+            if refused is None and msg.sys_flag & INNER_BATCH:
+                remark = "an inner batch is put by itself"
+                refused = PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
             if refused is not None:
                 return refused
             code = self._code(msg.topic, msg.properties, now_ms)
@@ -380,7 +397,7 @@ class MessageStore(StoreReader):
         try:
             files.append(data)
             if queue is not None:
-                queue.append(entries)
+                queue.append(entries, now_ms)
         except StoreError as error:
             if queue is not None:
                 queue.take_back(queue_offset)
@@ -394,6 +411,28 @@ class MessageStore(StoreReader):
             self._tell(Arrivals(topic, queue_id, queue_offset, entries, now_ms, source))
         offsets = [begin] if len(entries) == 1 else list(map(_offset, entries))
         return PutResult(_OK, begin, queue_offset, size, now_ms, None, offsets)
+
+    def _put_inner_batch(self, msg: InnerMessage, items: Sequence[Item], now_ms: int) -> PutResult:
+        """Write a batch as one record; it names its first offset, which ``_prepare`` has noted."""
+        log, queue = self.log, self._batch_queue(msg.topic, msg.queue_id)
+        base, count = queue.max_offset, int(msg.properties[Prop.INNER_NUM])
+        try:
+            size = len(encode_neighbours(items, msg, base, 0, now_ms, self.store_host)[0])
+            begin = log.max_offset if log.fits(size) else log.roll()
+            data, (entry,) = encode_neighbours(items, msg, base, begin, now_ms, self.store_host)
+            log.append(data)
+            try:
+                queue.append_batch(entry, now_ms, count)
+            except StoreError:
+                queue.take_back(base)
+                log.files.take_back(begin)
+                raise
+        except StoreError as error:
+            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
+        self._last_store_timestamp = now_ms
+        self._dirty.add(queue)
+        self._tell(Arrivals(msg.topic, msg.queue_id, base, [entry], now_ms, msg))
+        return PutResult(_OK, begin, base, size, now_ms, None, [begin])
 
     def _write(self, parts: Sequence[_Part], now_ms: int) -> PutResult:
         """Write messages, in the next file of the log if this one has no room for all of them."""
@@ -459,7 +498,7 @@ class MessageStore(StoreReader):
         try:
             files.append(data)
             for queue, added in entries.items():
-                queue.append(added)
+                queue.append(added, now_ms)
         except StoreError as error:
             for queue, end in ends:
                 queue.take_back(end)
@@ -538,10 +577,9 @@ class MessageStore(StoreReader):
             remark = self.health.problem or "the store is closed"
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
         if msg.sys_flag & INNER_BATCH:
-            return PutResult(
-                PutStatus.MESSAGE_ILLEGAL,
-                remark=f"an inner batch needs a topic of queue type BatchCQ, {msg.topic} is none",
-            )
+            refused = self._number_batch(msg)
+            if refused is not None:
+                return refused
         topic = msg.topic
         if len(topic) > _TOPIC_SIZE_MAX // 4:
             refused = _topic_refusal(topic)
@@ -578,6 +616,20 @@ class MessageStore(StoreReader):
             )
         return None
 
+    def _number_batch(self, msg: InnerMessage) -> PutResult | None:
+        """Note in an inner batch which queue offset its first message gets, or refuse it."""
+        queue = self.queues.get((msg.topic, msg.queue_id))
+        if not self.takes_batches(msg.topic):
+            remark = f"an inner batch needs a topic of queue type BatchCQ, {msg.topic} is none"
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+        count = msg.properties.get(Prop.INNER_NUM, "")
+        if not (count.isdecimal() and 1 <= int(count) <= BATCH_MAX):
+            remark = f"an inner batch has 1 to {BATCH_MAX} messages (INNER_NUM), not {count!r}"
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+        msg.properties[Prop.INNER_BASE] = str(0 if queue is None else queue.max_offset)
+        msg.properties_bytes = None
+        return None
+
     def _code(self, topic: str, properties: dict[str, str], store_timestamp: int) -> int:
         """Give the tags code of an entry: of the delay levels' queues, the delivery time."""
         if topic == SCHEDULE_TOPIC:
@@ -590,13 +642,6 @@ class MessageStore(StoreReader):
         if topic != SCHEDULE_TOPIC and b"TAGS" not in properties:
             return 0  # nearly every message of a timer store; decoding them takes seconds
         return self._code(topic, decode_properties(properties), store_timestamp)
-
-    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        queue = self.queues.get((topic, queue_id))
-        if queue is None:
-            queue = ConsumeQueue(self.fs, topic, queue_id, self._queue_file_size)
-            self.queues[topic, queue_id] = queue
-        return queue
 
     # --- durability and age -------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ from attrs import define, field, frozen
 
 from embedded_broker.store.commit_log import CommitLog, Parts
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.protocol.inner_batch import inner_count, unwrap
+from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.sysflag import (
     INNER_BATCH,
@@ -62,6 +65,8 @@ class _Disputed:
     key: _Key
     number: int
     entry: Entry
+    stored_ms: int
+    count: int
 
 
 @define(eq=False, repr=False)
@@ -70,25 +75,26 @@ class Placing:
 
     _queues: dict[_Key, ConsumeQueue]
     _queue_for: Callable[[str, int], ConsumeQueue]
+    _batch_queue_for: Callable[[str, int], ConsumeQueue]
     _tags_code: Callable[[str, bytes, int], int]
     _start: int
     _whole: bool
     _clean: bool
+    _log: CommitLog
     added: int = field(default=0, init=False)
     next_offsets: dict[_Key, int] = field(factory=dict, init=False)
     _seen: dict[_Key, _Seen] = field(factory=dict, init=False)
     _appended: set[int] = field(factory=set, init=False)
     _disputed: dict[int, _Disputed] = field(factory=dict, init=False)
     _impossible: dict[int, Misnamed] = field(factory=dict, init=False)
-    _of_many: set[_Key] = field(factory=set, init=False)
-    """Queues of which a record counts several messages."""
 
     def see(self, parts: Parts) -> None:
         """Make sure that a record has its entry. Raises ``EntriesMissing``."""
-        offset, size, topic, queue_id, number, _, stored, properties = parts
+        offset, size, topic, queue_id, number, flag, stored, properties = parts
         if number * _RECORD_LEAST > offset and not self._may_have(parts):
             return
-        queue = self._queue_for(topic, queue_id)
+        find = self._batch_queue_for if flag & INNER_BATCH else self._queue_for
+        queue = find(topic, queue_id)
         key = topic, queue_id
         seen = self._seen.get(key)
         if not queue.first_offset <= number <= queue.max_offset:
@@ -102,40 +108,64 @@ class Placing:
             seen = self._seen[key] = _Seen(begin)
         entry = offset, size, self._tags_code(topic, properties, stored)
         found = queue.entry(number)
-        if found != entry:
+        count = self._count(queue, parts, found) if queue.is_batch else 1
+        if found != entry or not queue.agrees(number, stored, count):
             if found is not None and found[0] != offset and len(self._disputed) < _REMEMBERED_MAX:
-                self._disputed[offset] = _Disputed(key, number, entry)
+                self._disputed[offset] = _Disputed(key, number, entry, stored, count)
                 return
             if number >= queue.first_offset or not queue.max_offset:
-                self._place(queue, number, entry, found)
-        seen.agreed += 1
+                self._place(queue, number, entry, found, stored, count)
+        seen.agreed += count
         seen.last_offset = offset
-        self.next_offsets[key] = number + 1
+        self.next_offsets[key] = number + count
+
+    def _count(self, queue: ConsumeQueue, parts: Parts, found: Entry | None) -> int:
+        """Say how many messages a record of a batch queue counts.
+
+        Properties have no check sum, nor has an entry. Where the two disagree the body, which has
+        one, says who is right.
+        """
+        offset, size, _, _, number, _, _, properties = parts
+        count = inner_count(properties)
+        if found is None or found[:2] != (offset, size):
+            return count
+        told = queue.end_of(number) - number
+        if told == count:
+            return count
+        record = self._log.record(offset)
+        return told if record is not None and _body_count(record) == told else count
 
     def _may_have(self, parts: Parts) -> bool:
         """Whether a record can have a number before which so many records do not fit.
 
-        It can when its queue has it under this number, or when records of the queue count several
-        messages. Else a bit of the number has changed.
+        It can when its queue has it under this number, or when records of the queue may count
+        several messages. Else a bit of the number has changed.
         """
         offset, size, topic, queue_id, number, flag, _, _ = parts
-        key = topic, queue_id
-        queue = self._queues.get(key)
+        queue = self._queues.get((topic, queue_id))
         entry = None if queue is None else queue.entry(number)
         if entry is not None and entry[:2] == (offset, size):
             return True
-        if flag & INNER_BATCH:
-            self._of_many.add(key)
-        if key in self._of_many:
+        if flag & INNER_BATCH or (queue is not None and queue.is_batch):
             return number <= offset  # nothing is known of more: no entry, and no damage
         what = f"the record names number {number} of {topic} queue {queue_id}"
         self._impossible[offset] = Misnamed(offset, size, what)
         return False
 
-    def _place(self, queue: ConsumeQueue, number: int, entry: Entry, found: Entry | None) -> None:
+    def _place(
+        self,
+        queue: ConsumeQueue,
+        number: int,
+        entry: Entry,
+        found: Entry | None,
+        stored_ms: int,
+        count: int,
+    ) -> None:
+        if number < queue.max_offset and not (self._whole or queue.fits(number, count)):
+            raise EntriesMissing
         # The code of a delay level says when its message was to go, by the levels of that time.
         trusted = self._clean and queue.topic == SCHEDULE_TOPIC
-        if not queue.place(number, *entry, trusted=trusted):
+        if not queue.place(number, *entry, trusted=trusted, stored_ms=stored_ms, count=count):
             return
         self.added += 1
         if found is None and len(self._appended) < _REMEMBERED_MAX:
@@ -169,8 +199,8 @@ class Placing:
             return []
         return [
             (number, entry)
-            for number in range(begin, queue.max_offset)
-            if (entry := queue.entry(number)) is not None and self._start <= entry[0] < end
+            for number, entry in queue.iterate(begin)
+            if entry[1] > 0 and self._start <= entry[0] < end
         ]
 
     def _judge(self, log: CommitLog, key: _Key, number: int, entry: Entry) -> Misnamed | None:
@@ -206,7 +236,7 @@ class Placing:
         return record is not None and (record.topic, record.queue_id, record.queue_offset) == (
             queue.topic,
             queue.queue_id,
-            number,
+            queue.begin_of(number),
         )
 
     def _take_back(self, key: _Key, number: int) -> None:
@@ -216,7 +246,7 @@ class Placing:
         if queue.is_blank:
             queue.clear()
             self.next_offsets[key] = 0
-        elif self.next_offsets.get(key) == number + 1:
+        elif self.next_offsets.get(key) == queue.end_of(number):
             while number > queue.first_offset and queue.entry(number - 1) is None:
                 number -= 1
             self.next_offsets[key] = number
@@ -227,7 +257,15 @@ class Placing:
         holder = queue.entry(one.number)
         if holder and holder[0] > offset and self._holds_its_own(log, queue, one.number):
             return
-        self._place(queue, one.number, one.entry, holder)
+        self._place(queue, one.number, one.entry, holder, one.stored_ms, one.count)
         if offset > seen.last_offset:
             seen.last_offset = offset
-            self.next_offsets[one.key] = one.number + 1
+            self.next_offsets[one.key] = one.number + one.count
+
+
+def _body_count(record: MessageRecord) -> int:
+    """Say how many messages the body of a record holds; 0 if it cannot be read."""
+    try:
+        return len(unwrap(record))
+    except RocketMQError:
+        return 0

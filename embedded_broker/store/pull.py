@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from attrs import define, frozen
 
 from embedded_broker.errors import StoreDamagedError
+from embedded_broker.store.batch_queue import BATCH_ENTRY_SIZE, BatchConsumeQueue
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
 from embedded_broker.store.placing import NOT_QUEUED
@@ -138,6 +139,9 @@ def read_queue(
     found = _read_all(log, queue, offset, most, bytes_max) if wanted is None else None
     if found is not None:
         return found
+    if isinstance(queue, BatchConsumeQueue):
+        last = offset + max(FILTER_BYTES_MAX // BATCH_ENTRY_SIZE, max_count)
+        return _walk_batches(log, queue, offset, last, most, bytes_max, wanted)
     last = offset + min(max(FILTER_BYTES_MAX // ENTRY_SIZE, max_count), WALK_MAX)
     return _walk(log, queue, offset, last, most, bytes_max, wanted)
 
@@ -193,6 +197,54 @@ def _walk(
     views = (log.files.read(at, size) for at, size in places)
     buffers = [view for view in views if view is not None]
     return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, total, places)
+
+
+def _walk_batches(
+    log: CommitLog,
+    queue: BatchConsumeQueue,
+    offset: int,
+    last: int,
+    most: int,
+    bytes_max: int,
+    wanted: Filter | None,
+) -> GetResult:
+    """Do the same for a queue of batches, from the one that holds ``offset`` on.
+
+    A batch is given whole or not at all, and the first one that is wanted always, as the original
+    does: so there may be more messages than ``most``, and some before ``offset``.
+    """
+    low, high = queue.min_offset, queue.max_offset
+    places: list[tuple[int, int]] = []
+    buffers: list[memoryview] = []
+    count = total = 0
+    removed = False
+    codes = None if wanted is None else wanted.codes
+    judge = wanted if wanted is not None and wanted.reads_records else None
+    for first, messages, entry in queue.file_batches(offset):
+        at, size, code = entry
+        if first >= last or (count and (count + messages > most or total + size > bytes_max)):
+            break
+        offset = first + messages
+        if codes is not None and code not in codes:
+            removed = False
+            continue
+        view = None if at < log.min_offset else log.files.read(at, size)
+        if view is None:
+            removed = not count
+            continue
+        if (at < log.checked_from and not _is_sound(log, queue, first, entry)) or (
+            judge is not None and not is_wanted(judge, entry, log)
+        ):
+            removed = False
+            continue
+        buffers.append(view)
+        places.append((at, size))
+        count += messages
+        total += size
+    status = GetStatus.FOUND
+    if not count:
+        status = GetStatus.MESSAGE_WAS_REMOVING if removed else GetStatus.NO_MATCHED_MESSAGE
+    return GetResult(status, offset, low, high, buffers, count, total, places)
 
 
 def _is_sound(log: CommitLog, queue: ConsumeQueue, number: int, entry: Entry) -> bool:
@@ -275,15 +327,19 @@ def search_by_time(
 
     ``store_time`` gives the store time of a commit-log offset. LOWER: the first message at or
     behind the time, the maximum when none; UPPER: the last at or before it, the minimum when
-    none; both as 5.x. NEAREST: the message whose store time is nearest, the earlier of two
-    equally near ones, as 4.9. 0 for an empty queue.
+    none; both as 5.x. In a queue of batches they name a batch by its first message, and LOWER the
+    last one when none is behind the time, as its original. NEAREST: the message whose store time is
+    nearest, the earlier of two equally near ones, as 4.9. 0 for an empty queue.
     """
     low, high = queue.min_offset, queue.max_offset
     if low >= high:
         return 0 if boundary is Boundary.NEAREST else high
     if boundary is Boundary.UPPER:
-        return max(_first(queue, low, high, lambda at: store_time(at) > timestamp) - 1, low)
+        behind = _first(queue, low, high, lambda at: store_time(at) > timestamp)
+        return queue.begin_of(max(behind - 1, low))
     first = _first(queue, low, high, lambda at: store_time(at) >= timestamp)
+    if first == high and queue.is_batch:
+        return queue.begin_of(high - 1)
     if boundary is Boundary.LOWER:
         return first
     if first == high:

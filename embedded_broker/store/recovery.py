@@ -83,11 +83,13 @@ def recover(
     opening: Opening,
     *,
     queue_for: Callable[[str, int], ConsumeQueue],
+    batch_queue_for: Callable[[str, int], ConsumeQueue],
     tags_code: Callable[[str, bytes, int], int],
 ) -> StoreRecovery:
     """Find the log's end and repair the queues; everything is synced when it returns.
 
-    ``queues`` are loaded already; ``queue_for`` creates a missing one. Raises ``StoreError``, and
+    ``queues`` are loaded already; ``queue_for`` and
+    ``batch_queue_for`` create a missing one. Raises ``StoreError``, and
     ``StoreDamagedError`` before anything of the log is changed.
     """
     log.files.load(mended=opening.problems if opening.skip_damage else None)
@@ -96,10 +98,12 @@ def recover(
         placing = Placing(
             queues,
             queue_for,
+            batch_queue_for,
             tags_code,
             start,
             whole=start <= log.min_offset,
             clean=opening.clean,
+            log=log,
         )
         reader = _Reader(log, placing, start)
         try:

@@ -16,6 +16,7 @@ from attrs import frozen
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.options import OPTIONS
+from embedded_broker.store.batch_queue import BATCH_ENTRY_SIZE, BATCH_QUEUE_FOLDER
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE
 from embedded_broker.store.fs import FileSystem
@@ -26,14 +27,17 @@ from rocketmq_py.errors import ConfigError
 
 _COMMIT_LOG: Final = "mappedFileSizeCommitLog"
 _CONSUME_QUEUE: Final = "mappedFileSizeConsumeQueue"
+_BATCH_QUEUE: Final = "mapperFileSizeBatchConsumeQueue"
 _SLOTS: Final = "maxHashSlotNum"
 _ENTRIES: Final = "maxIndexNum"
 _IN_MEMORY: Final = {
     _COMMIT_LOG: 64 * 1024 * 1024,
     _CONSUME_QUEUE: 50_000 * ENTRY_SIZE,
+    _BATCH_QUEUE: 10_000 * BATCH_ENTRY_SIZE,
     _SLOTS: 16_384,
     _ENTRIES: 65_536,
 }
+_ENTRY_SIZES: Final = {_CONSUME_QUEUE: ENTRY_SIZE, _BATCH_QUEUE: BATCH_ENTRY_SIZE}
 _QUEUES_ASKED: Final = 16
 _FILES_IN_BUDGET: Final = 8
 _FILE_MIN: Final = 17 * 1024 * 1024
@@ -47,6 +51,7 @@ class StoreSizes:
 
     commit_log: int
     consume_queue: int
+    batch_queue: int
     index: IndexShape
 
     @classmethod
@@ -59,7 +64,12 @@ class StoreSizes:
         logs = [f"{COMMIT_LOG_FOLDER}/{name}" for name in fs.list(COMMIT_LOG_FOLDER)]
         return cls(
             commit_log=_decide(fs, config, _COMMIT_LOG, logs),
-            consume_queue=_decide(fs, config, _CONSUME_QUEUE, list(_some_queue_files(fs))),
+            consume_queue=_decide(
+                fs, config, _CONSUME_QUEUE, list(_some_queue_files(fs, CONSUME_QUEUE_FOLDER))
+            ),
+            batch_queue=_decide(
+                fs, config, _BATCH_QUEUE, list(_some_queue_files(fs, BATCH_QUEUE_FOLDER))
+            ),
             index=_index_shape(fs, config),
         )
 
@@ -70,8 +80,8 @@ def _decide(fs: FileSystem, config: BrokerConfig, option: str, paths: list[str])
     A file's name is its offset, and so a multiple of the length.
     """
     wanted, changed = _setting(fs, config, option)
-    if option == _CONSUME_QUEUE:
-        wanted = -(-wanted // ENTRY_SIZE) * ENTRY_SIZE  # rounded up to whole entries, as upstream
+    entry_size = _ENTRY_SIZES.get(option, 1)
+    wanted = -(-wanted // entry_size) * entry_size  # rounded up to whole entries, as upstream
     lengths = Counter(length for path in paths if (length := fs.size(path)))
     if not lengths or wanted in lengths:
         return wanted
@@ -96,12 +106,12 @@ def _setting(fs: FileSystem, config: BrokerConfig, option: str) -> tuple[int, bo
     return value, changed
 
 
-def _some_queue_files(fs: FileSystem) -> Iterator[str]:
+def _some_queue_files(fs: FileSystem, queues: str) -> Iterator[str]:
     """Give the files of the first few queues: enough to outvote one that was cut short."""
     left = _QUEUES_ASKED
-    for topic in fs.list(CONSUME_QUEUE_FOLDER):
-        for queue in fs.list(f"{CONSUME_QUEUE_FOLDER}/{topic}"):
-            folder = f"{CONSUME_QUEUE_FOLDER}/{topic}/{queue}"
+    for topic in fs.list(queues):
+        for queue in fs.list(f"{queues}/{topic}"):
+            folder = f"{queues}/{topic}/{queue}"
             yield from (f"{folder}/{name}" for name in fs.list(folder))
             left -= 1
             if not left:

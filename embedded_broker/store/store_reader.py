@@ -4,10 +4,11 @@ Must not know: how they came in. Read on: ``pull.py`` for the rules of a pull, `
 for keys, ``message_store.py`` for the other half.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.batch_queue import BatchConsumeQueue, batch_queue_of
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import FileSystem
@@ -21,6 +22,8 @@ from embedded_broker.store.pull import (
     read_queue,
     search_by_time,
 )
+from rocketmq_py.errors import BodyError, RecordError
+from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import MessageRecord
 
 _PULL_BYTES_MAX: Final = 128 * 1024 * 1024  # MAX_PULL_MSG_SIZE
@@ -40,7 +43,10 @@ class StoreReader:
     index: KeyIndex | None
     queues: dict[tuple[str, int], ConsumeQueue]
     _limits: PullLimits
+    takes_batches: Callable[[str], bool]
+    """Whether a topic is a BatchCQ topic: asked when one of its queues is made."""
     _queue_file_size: int
+    _batch_queue_file_size: int
 
     def get(
         self,
@@ -72,9 +78,23 @@ class StoreReader:
 
     def message(self, topic: str, queue_id: int, offset: int) -> MessageRecord | None:
         """Decode the message at a queue offset; None if there is none, or it is gone."""
+        found = self.messages(topic, queue_id, offset)
+        return next((one for one in found if one.queue_offset == offset), None)
+
+    def messages(self, topic: str, queue_id: int, offset: int) -> list[MessageRecord]:
+        """Decode all messages of the record that holds the one at a queue offset.
+
+        In most queues a record is one message. A batch whose body is none is given as it is.
+        """
         queue = self.queues.get((topic, queue_id))
         entry = None if queue is None else queue.entry(offset)
-        return None if entry is None else self.log.record(entry[0])
+        record = None if entry is None else self.log.record(entry[0])
+        if record is None:
+            return []
+        try:
+            return unwrap(record)
+        except (RecordError, BodyError):
+            return [record]
 
     def scan(self, commit_log_offset: int) -> Iterator[MessageRecord]:
         """Give all records from an offset on; it must be the begin of a record or of a file."""
@@ -85,8 +105,26 @@ class StoreReader:
     ) -> ConsumeQueue | None:
         """Give a queue's entries; None if nothing was ever stored in it, unless ``create``."""
         queue = self.queues.get((topic, queue_id))
-        if queue is None and create:
+        return self._queue(topic, queue_id) if queue is None and create else queue
+
+    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """Give a queue, made if need be, of the kind that its topic has."""
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            if self.takes_batches(topic):
+                return self._batch_queue(topic, queue_id)
             queue = ConsumeQueue(self.fs, topic, queue_id, self._queue_file_size)
+            self.queues[topic, queue_id] = queue
+        return queue
+
+    def _batch_queue(self, topic: str, queue_id: int) -> BatchConsumeQueue:
+        """Give a queue of what must be a BatchCQ topic; one that was taken for another changes."""
+        queue, size = self.queues.get((topic, queue_id)), self._batch_queue_file_size
+        if not isinstance(queue, BatchConsumeQueue):
+            if queue is None:
+                queue = BatchConsumeQueue(self.fs, topic, queue_id, size)
+            else:
+                queue = batch_queue_of(queue, size, self.log.store_timestamp)
             self.queues[topic, queue_id] = queue
         return queue
 

@@ -44,6 +44,7 @@ from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
 from rocketmq_py.protocol.headers.consume import OffsetResponseHeader
+from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.protocol.sysflag import without_compression
@@ -313,8 +314,9 @@ class QueueAccess(Caller):
     ) -> MessageExt | None:
         if not pulled.found:
             return None
-        record = decode_record(pulled.records)
-        if record.queue_offset != offset:
+        first = unwrap(decode_record(pulled.records))
+        record = next((one for one in first if one.queue_offset == offset), None)
+        if record is None:
             return None
         if not with_body:
             record.body, record.sys_flag = b"", without_compression(record.sys_flag)

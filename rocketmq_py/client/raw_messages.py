@@ -12,11 +12,14 @@ from rocketmq_py.client.pool import local_address
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.handles import UniqIdGenerator
+from rocketmq_py.protocol.inner_batch import unwrapped_records
 from rocketmq_py.protocol.message_codec import MAGIC_V1, decode_record
 from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, is_system_topic, topic_problem
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, RESERVED, user_text_problem
 from rocketmq_py.protocol.sysflag import (
     COMPRESSED,
+    INNER_BATCH,
+    NEED_UNWRAP,
     CompressionType,
     with_compression,
     without_compression,
@@ -65,6 +68,9 @@ class RawMessages:
     RECORD_MAGIC = MAGIC_V1 & 0xFFFF_FFFF
     """First magic of a stored record: hosts may be IPv6, the topic has at most 127 bytes."""
 
+    WRAPPED = INNER_BATCH | NEED_UNWRAP
+    """Bits of the `sys_flag` of a record that holds a batch."""
+
     PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX
     """Bytes that the encoded properties of a message may take."""
 
@@ -92,6 +98,16 @@ class RawMessages:
         message = MessageExt.from_record(record, broker_name)
         message.sys_flag = sys_flag  # as stored, the compressed bit included
         return message
+
+    @staticmethod
+    def unwrapped(raw: bytes | memoryview, start: int, end: int) -> bytes:
+        """Give pulled records in which each message of a batch is a record of its own.
+
+        Brokers store a batch for a BatchCQ topic as one record, whose `sys_flag` has the bits of
+        `WRAPPED`. Of its messages those from queue offset ``start`` to before ``end`` are given.
+        What cannot be taken apart stays as it is.
+        """
+        return unwrapped_records(raw, start, end)
 
     @staticmethod
     def topic_problem(topic: str) -> str | None:

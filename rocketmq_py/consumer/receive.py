@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rocketmq_py.client.queue_requests import RawPull
 from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.message_codec import iter_records
+from rocketmq_py.protocol.inner_batch import iter_messages
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.send_result import MessageQueue
@@ -35,19 +35,23 @@ def receive(
 ) -> Received:
     """Make the messages of one answer; empty `tags` let every message pass.
 
-    Decoding stops at a record that cannot be read or decompressed: those before it are given,
-    and `stopped_at` is where to ask again. Java drops such a record and all behind it.
+    A batch that is one record (BatchCQ topics) becomes its messages from `asked_offset` on; Java
+    gives those before it once more. Decoding stops at a record that cannot be read or
+    decompressed: those before it are given, and `stopped_at` is where to ask again. Java drops such
+    a record and all behind it.
     """
     messages: list[MessageExt] = []
     next_offset = asked_offset
     min_offset, max_offset = str(answer.min_offset), str(answer.max_offset)
     own_retry_topic = retry_topic(group)
     try:
-        for record in iter_records(answer.records):
+        for record in iter_messages(answer.records):
             message = MessageExt.from_record(record, queue.broker_name)
             message.queue_id = queue.queue_id
             message.queue_offset += answer.offset_delta
             next_offset = message.queue_offset + 1
+            if next_offset <= asked_offset:
+                continue  # of a batch that began before
             properties = message.properties
             if tags and properties.get(Prop.TAGS) not in tags:
                 continue

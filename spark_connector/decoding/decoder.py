@@ -34,6 +34,7 @@ from spark_connector.decoding.row_decoding import (
     LEVEL_DIGITS_MAX,
     RECORD_SIZE_MIN,
     decode_row,
+    is_wrapped,
     place_of,
     salvaged,
     salvaged_value,
@@ -66,6 +67,10 @@ _Row = tuple[list[object], int, str | None]
 """Values, queue offset and tag of one message."""
 
 
+class WrappedBatches(Exception):  # noqa: N818 - caught by who has the records: take them apart
+    """Some records hold several messages each."""
+
+
 @frozen(eq=False)
 class _Rows:
     """The rows of one buffer; `malformed` has the numbers of those that cannot be decoded."""
@@ -94,6 +99,7 @@ class Decoder:
     fast: bool = field(kw_only=True, default=True)
     mode: str = field(kw_only=True, default="FAILFAST")
     malformed: Malformed = field(kw_only=True, factory=Malformed)
+    _is_taken_apart: bool = field(init=False, default=False)
     property_decodes: int = field(init=False, default=0)
     """How often properties were taken apart: stays 0 while no column needs them."""
 
@@ -108,14 +114,21 @@ class Decoder:
         return pa.schema([(column.name, column.type) for column in self.columns])
 
     def decode(
-        self, raw: bytes | memoryview, max_offset: int, schema: pa.Schema | None = None
+        self,
+        raw: bytes | memoryview,
+        max_offset: int,
+        schema: pa.Schema | None = None,
+        *,
+        taken_apart: bool = False,
     ) -> tuple[pa.RecordBatch, list[int]]:
         """Decode all records; also give their queue offsets, those left out by tag included.
 
         ``max_offset`` is the queue's end when they were pulled. ``schema`` (else our own without
         not-null marks) is that of the batch. Raises `RecordError` or `BodyError` naming queue and
-        offset for bytes that no codec can read.
+        offset for bytes that no codec can read, and `WrappedBatches` when records hold several
+        messages; with ``taken_apart`` such a record is one that cannot be read.
         """
+        self._is_taken_apart = taken_apart
         schema = schema or self.schema
         if self.fast and np is not None:
             try:
@@ -172,6 +185,8 @@ class Decoder:
         return _Rows(arrays, offsets, pa.array(tags, pa.string()), malformed)
 
     def _row(self, raw: bytes | memoryview, at: int, max_offset: int) -> _Row:
+        if not self._is_taken_apart and is_wrapped(raw, at):
+            raise WrappedBatches
         message = decode_row(
             raw,
             at,
@@ -215,6 +230,8 @@ class Decoder:
 
     def _decode_fast(self, raw: bytes | memoryview, starts: Array, max_offset: int) -> _Rows:
         layout, regular = ranges.layout_of(raw, starts, with_bodies=self.wants_bodies)
+        if not self._is_taken_apart and ranges.has_batches(layout):
+            raise WrappedBatches
         table: PropertyTable | SameNames | None = None
         if self.tags or any(
             one.source in _NEEDS_PROPERTIES or one.property_name for one in self.columns

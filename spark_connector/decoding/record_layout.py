@@ -47,7 +47,7 @@ _SIZE = Struct(">i")
 COMPRESSED_BIT = 0x1
 """A compressed body: a row for the per-row codec, if bodies are wanted."""
 SPECIAL_BITS = 0x10 | 0x20 | 0x40 | 0x80
-"""IPv6 hosts, inner batches: rows for the per-row codec."""
+"""IPv6 hosts, batches that cannot be taken apart: rows for the per-row codec."""
 
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
@@ -126,6 +126,12 @@ def layout_of(
     props_at = length_at + 2
     regular &= props_at + props_len == ends
     return Layout(heads, body_at, body_len, props_at, props_len), regular
+
+
+def has_batches(layout: Layout) -> bool:
+    """Say whether a record holds several messages."""
+    flags = layout.heads["sys_flag"]
+    return bool((flags & RawMessages.WRAPPED == RawMessages.WRAPPED).any())
 
 
 def cut(raw: bytes | memoryview, at: Array, lengths: Array) -> pa.BinaryArray:

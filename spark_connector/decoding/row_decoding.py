@@ -18,6 +18,7 @@ from spark_connector.decoding.read_columns import (
 RECORD_SIZE_MIN = 91
 PLACE_SIZE = 28
 """So many bytes of a record say of which queue it is, and at which offset."""
+SYS_FLAG_AT = 36
 DIGITS_MAX = 18
 """Of a number that fits into 64 bits whatever its digits are."""
 LEVEL_DIGITS_MAX = 9
@@ -49,6 +50,7 @@ def decode_row(
 ) -> MessageExt:
     """Decode the record at an offset; an error names topic and broker."""
     try:
+        _require_single(raw, at)
         return RawMessages.decode(raw, at, broker_name, check_crc=check_crc, with_body=with_body)
     except RemotingCommandException as error:
         where = f"topic {topic}, broker {broker_name}, record at byte {at} of a pull"
@@ -64,6 +66,18 @@ def place_of(raw: bytes | memoryview, at: int) -> tuple[int, int]:
     """Return queue and offset of the record at an offset, whatever else is wrong with it."""
     queue = int.from_bytes(raw[at + 12 : at + 16], signed=True)
     return queue, int.from_bytes(raw[at + 20 : at + 28], signed=True)
+
+
+def _require_single(raw: bytes | memoryview, at: int) -> None:
+    """Refuse a batch: those that can be taken apart have been."""
+    if is_wrapped(raw, at):
+        raise RemotingCommandException("its sysFlag says batch (192), but its body is none")
+
+
+def is_wrapped(raw: bytes | memoryview, at: int) -> bool:
+    """Say whether the record at an offset holds several messages."""
+    flags = int.from_bytes(raw[at + SYS_FLAG_AT : at + SYS_FLAG_AT + 4])
+    return flags & RawMessages.WRAPPED == RawMessages.WRAPPED
 
 
 def salvaged(raw: bytes | memoryview, at: int, broker_name: str) -> MessageExt | None:

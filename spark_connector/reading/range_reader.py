@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from attrs import evolve
 
-from rocketmq_py import QueueAccess
-from spark_connector.decoding.decoder import Decoder
+from rocketmq_py import QueueAccess, RawMessages
+from spark_connector.decoding.decoder import Decoder, WrappedBatches
 from spark_connector.decoding.malformed import Malformed
 from spark_connector.decoding.read_columns import projection
 from spark_connector.options.read_options import ReadOptions, named_tags
@@ -179,7 +180,13 @@ class _Batches:
     def _decoded(self, decoder: Decoder) -> tuple[pa.RecordBatch, int]:
         """Decode what was joined; also tell of how many records, other tags included."""
         raw, pieces = self._joined.take()
-        batch, offsets = decoder.decode(raw, pieces[-1][0].max_offset, self._schema)
+        end = pieces[-1][0].max_offset
+        try:
+            batch, offsets = decoder.decode(raw, end, self._schema)
+        except WrappedBatches:
+            pieces = [(_taken_apart(piece), losses) for piece, losses in pieces]
+            raw = b"".join([piece.records for piece, _ in pieces])
+            batch, offsets = decoder.decode(raw, end, self._schema, taken_apart=True)
         self._joined.had(len(offsets), len(raw))
         if self._is_dense:
             _note_gaps(pieces, offsets)
@@ -190,6 +197,12 @@ class _Batches:
         for one in ended.copy():
             self._losses.remove(one)
             one.tell()
+
+
+def _taken_apart(piece: Piece) -> Piece:
+    """Make each message of a batch (BatchCQ topics) a record of its own."""
+    records = RawMessages.unwrapped(piece.records, piece.start, piece.next_offset)
+    return evolve(piece, records=records)
 
 
 def _home(one: QueueRange) -> tuple[str, str]:

@@ -203,8 +203,8 @@ def _count_unread(parts: BrokerParts, group: str, place: GroupOffset) -> int:
                 break
             budget = Budget()
             for number, entry in queue.iterate(offset, place.max_offset):
-                offset = number + 1
-                found += is_wanted(wanted, entry, parts.store.log)
+                begin, offset = max(number, offset), queue.end_of(number)
+                found += is_wanted(wanted, entry, parts.store.log) * (offset - begin)
                 if budget.exhausted():
                     break
             else:

@@ -9,7 +9,7 @@ topic.
 from collections.abc import Iterator
 
 from embedded_broker.api.views.lookup import PartsSource, View, find_topic, told
-from embedded_broker.lifecycle.arguments import MessageType, TopicSpec
+from embedded_broker.lifecycle.arguments import MessageType, QueueType, TopicSpec
 from embedded_broker.lifecycle.parts import BrokerParts
 
 
@@ -62,11 +62,16 @@ class TopicsView(View):
         return iter(self.names())
 
     def create(
-        self, name: str, *, queues: int = 4, message_type: MessageType | None = None
+        self,
+        name: str,
+        *,
+        queues: int = 4,
+        message_type: MessageType | None = None,
+        queue_type: QueueType | None = None,
     ) -> TopicView:
         """Create a topic, or change an existing one. When this returns, clients find it."""
         parts = self._parts()
-        spec = TopicSpec(name, queues, message_type)
+        spec = TopicSpec(name, queues, message_type, queue_type)
         spec.check(parts.profile, parts.config)
         with parts.door:
             spec.create(parts.acts.settings)

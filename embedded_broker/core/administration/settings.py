@@ -68,8 +68,8 @@ class Settings:
 
         Refuses a bad name, a system topic, numbers that no tool of the original lets through, the
         type MIXED while it is switched off, and what is wrong with an attribute; 4.9 does not look
-        at attributes. The owner of the broker may change system topics, and give attributes to a
-        topic of 4.9.
+        at attributes. The owner of the broker may change system topics, give attributes to a topic
+        of 4.9, and say once more what never changes.
         """
         profile, name = self._profile, wanted.topic_name
         problem = topic_problem(
@@ -87,6 +87,8 @@ class Settings:
         self._check_numbers(wanted)
         try:
             changes = parse_attributes(attributes if by_owner or profile.topic_attributes else None)
+            if by_owner:
+                changes = self._new_in(self._topics.get(name), changes)
             mixed_allowed = self._config.flag("enableMixedMessageType")
             if changes.get("+message.type") == _MIXED and not mixed_allowed:
                 raise Refused(
@@ -97,6 +99,12 @@ class Settings:
             self._topics.update(wanted, changes)
         except TopicAttributeError as error:
             raise Refused(Reason.FAILED, str(error)) from error
+
+    @staticmethod
+    def _new_in(topic: TopicConfig | None, changes: dict[str, str]) -> dict[str, str]:
+        """Leave out what a topic has already."""
+        has = {} if topic is None else topic.attributes or {}
+        return {name: value for name, value in changes.items() if has.get(name[1:]) != value}
 
     def _check_numbers(self, topic: TopicConfig) -> None:
         """Refuse what the original's tools refuse, and numbers of queues that nobody means."""

@@ -310,16 +310,20 @@ class ReviveService:
         return fired
 
     def _revive(self, key: PopKey, found: _Point) -> int:
-        """Put what was not acked into the retry topic; a put that fails is tried again later."""
+        """Put what was not acked into the retry topic; a put that fails is tried again later.
+
+        Of a batch that is one record (BatchCQ topics) every message comes back by itself: only
+        topics of that kind hold such records.
+        """
         point = found.point
         topic = normal_topic(point.topic, point.group)
         is_wanted = topic in self._topics and point.group in self._groups
         fired = 0
         for index, offset in list(found.open_offsets()) if is_wanted else ():
-            record = self._store.message(point.topic, point.queue_id, offset)
-            if record is None:
+            records = self._store.messages(point.topic, point.queue_id, offset)
+            if not records:
                 self.counters["gone"] += 1
-            elif self._put_back(record, point):
+            elif all(self._put_back(record, point) for record in records):
                 fired += 1
             else:
                 self._session.after(RETRY_MS, lambda: self._push(self._clock.now_ms, key), WHAT)

@@ -2,13 +2,15 @@
 
 The text is `+key=value,-key`: plus sets, minus removes. Keys are stored without the sign. The
 rules are those of RocketMQ's AttributeParser, AttributeUtil and TopicAttributes. This module
-knows neither topics nor requests; read on in `table.py`.
+knows no requests; read on in `table.py`.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from attrs import frozen
+
+from rocketmq_py.protocol.bodies.topics import TopicConfig
 
 
 class TopicAttributeError(ValueError):
@@ -28,6 +30,10 @@ class TopicAttribute:
     missing: frozenset[str] = frozenset()
 
 
+QUEUE_TYPE: Final = "queue.type"
+BATCH_QUEUES: Final = "BatchCQ"
+"""The type of queues whose entries stand for whole batches."""
+
 TOPIC_ATTRIBUTES: Final[Mapping[str, TopicAttribute]] = {
     attribute.name: attribute
     for attribute in (
@@ -36,14 +42,17 @@ TOPIC_ATTRIBUTES: Final[Mapping[str, TopicAttribute]] = {
             ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
             changeable=True,
         ),
-        TopicAttribute(
-            "queue.type", ("SimpleCQ",), changeable=False, missing=frozenset({"BatchCQ"})
-        ),
+        TopicAttribute(QUEUE_TYPE, ("SimpleCQ", BATCH_QUEUES), changeable=False),
         TopicAttribute(
             "cleanup.policy", ("DELETE",), changeable=False, missing=frozenset({"COMPACTION"})
         ),
     )
 }
+
+
+def takes_batches(topic: TopicConfig | None) -> bool:
+    """Whether this is a BatchCQ topic: a batch that comes there is stored as one record."""
+    return topic is not None and (topic.attributes or {}).get(QUEUE_TYPE) == BATCH_QUEUES
 
 
 def parse_attributes(text: str | None) -> dict[str, str]:

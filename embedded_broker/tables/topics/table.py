@@ -8,7 +8,7 @@ changes).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -16,7 +16,12 @@ from attrs import evolve
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.files import VersionedTable
-from embedded_broker.tables.topics.attributes import apply_attributes
+from embedded_broker.tables.topics.attributes import (
+    BATCH_QUEUES,
+    QUEUE_TYPE,
+    apply_attributes,
+    takes_batches,
+)
 from embedded_broker.tables.topics.ready_made import READ_WRITE, ready_made_topics
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -163,13 +168,20 @@ class TopicTable(VersionedTable):
         """Say whether the topic belongs to the broker itself, so that nobody may redefine it."""
         return name in self._ready_made or is_system_topic(name)
 
-    def restore(self, used: Iterable[tuple[str, int]]) -> list[str]:
+    def takes_batches(self, name: str) -> bool:
+        """Say whether this is a BatchCQ topic."""
+        return takes_batches(self._topics.get(name))
+
+    def restore(
+        self, used: Iterable[tuple[str, int]], *, batch_topics: Container[str] = ()
+    ) -> list[str]:
         """Make the topics anew that have messages or waiting timers and are in no file.
 
         That is when the process died between a topic's creation and the save. `used` names each
         topic with a queue that was used. It gets as many queues as are known, and at least those of
         the template from which sends create topics: a waiting timer may belong to any of them. A
-        topic of retries or dead letters has one. Gives a line about each of them.
+        topic of retries or dead letters has one. Those in ``batch_topics`` become BatchCQ topics.
+        Gives a line about each of them.
         """
         template = self._topics.get(AUTO_CREATE_TOPIC)
         at_least = 1 if template is None else template.write_queue_nums
@@ -185,7 +197,10 @@ class TopicTable(VersionedTable):
         for name, count in queues.items():
             lines.append(f"topic {name} was in no file; it has {count} queues again")
             logger.warning("%s", lines[-1])
-            self.put(TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count))
+            topic = TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
+            if name in batch_topics:
+                topic.attributes[QUEUE_TYPE] = BATCH_QUEUES
+            self.put(topic)
         return lines
 
     def keys(self) -> Iterable[str]:

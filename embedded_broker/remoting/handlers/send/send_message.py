@@ -135,6 +135,8 @@ class SendMessageProcessor:
         }
         if outcome.unique_key is not None:
             fields["transactionId"] = outcome.unique_key.decode()
+        if outcome.batch_key is not None:
+            fields["batchUniqId"] = outcome.batch_key.decode()
         if outcome.recall_handle is not None:
             fields["recallHandle"] = outcome.recall_handle.decode()
         return fields

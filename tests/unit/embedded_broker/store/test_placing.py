@@ -45,7 +45,14 @@ class Bench:
     def placing(self, *, start: int = 0, whole: bool = True, clean: bool = True) -> Placing:
         store = self.store
         return Placing(
-            store.queues, store._queue, store._stored_code, start, whole=whole, clean=clean
+            store.queues,
+            store._queue,
+            store._batch_queue,
+            store._stored_code,
+            start,
+            whole=whole,
+            clean=clean,
+            log=store.log,
         )
 
     def pass_over(self, records: Sequence[Parts], **how: bool) -> tuple[Placing, list[Misnamed]]:

@@ -176,3 +176,22 @@ def test_a_record_is_decoded_without_its_body(broker: EmbeddedBroker, access: Qu
     assert (found.body, found.properties["KEYS"]) == (b"", "k")
     with pytest.raises(BodyError, match="no zlib stream"):
         access.message_at(queue, 0)
+
+
+def test_every_message_of_a_batch_topic_is_found_at_its_offset(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    broker.topics.create("B", queues=1, queue_type="BatchCQ")
+    queue = MessageQueue("B", "broker-a", 0)
+    body = encode_batch((0, b"%d" % number, text(KEYS="k").encode()) for number in range(3))
+    sent = access.send(queue, body, properties=text(), batch=True).result()
+    assert (sent.queue_offset, "," in sent.offset_msg_id) == (0, False)
+    access.send(queue, b"3", properties=text()).result()
+    places = [(queue, offset) for offset in range(5)]
+    found = access.messages_at(places)
+    bodies = [getattr(found[place], "body", None) for place in places]
+    assert bodies == [b"0", b"1", b"2", b"3", None]
+    middle = access.message_at(queue, 1, with_body=False)
+    assert middle is not None
+    assert (middle.body, middle.queue_offset, middle.keys, middle.sys_flag) == (b"", 1, ["k"], 0)
+    assert access.bounds("B")[queue].max_offset == 4

@@ -8,6 +8,9 @@ from attrs import evolve
 from rocketmq_py.client.queue_requests import RawPull, pull_answer
 from rocketmq_py.consumer.receive import receive
 from rocketmq_py.errors import BodyError, RecordError
+from rocketmq_py.protocol.message_codec import encode_batch
+from rocketmq_py.protocol.properties import encode_properties
+from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
 from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import GROUP, pulled, record, same_hash
 
@@ -126,3 +129,39 @@ def test_a_body_that_cannot_be_decompressed_stops_at_its_own_offset() -> None:
     )
     assert (received.messages, received.stopped_at) == ([], 5)
     assert isinstance(received.problem, BodyError)
+
+
+def wrapped(offset: int, *tags: str, body: bytes | None = None) -> bytes:
+    """A batch that a BatchCQ topic stores as one record: a message for each tag."""
+    items = [(0, tag.encode(), encode_properties({"TAGS": tag})) for tag in tags]
+    data = encode_batch(items) if body is None else body
+    return record(offset, body=data, sys_flag=INNER_BATCH | NEED_UNWRAP)
+
+
+@pytest.mark.parametrize(("asked", "offsets"), [(3, [3, 4, 5, 6]), (4, [4, 5, 6]), (6, [6])])
+def test_a_batch_becomes_its_messages_from_the_offset_that_was_asked_for(
+    asked: int, offsets: list[int]
+) -> None:
+    received = receive(
+        answer(wrapped(3, "a", "b", "c"), record(6)), QUEUE, asked_offset=asked, group=GROUP
+    )
+    assert [message.queue_offset for message in received.messages] == offsets
+    assert received.messages[-1].properties["MAX_OFFSET"] == "50"
+
+
+def test_the_tags_of_a_batch_are_those_of_its_messages() -> None:
+    received = receive(
+        answer(wrapped(3, "a", "b", "a")), QUEUE, asked_offset=3, tags={"a"}, group=GROUP
+    )
+    assert [(one.queue_offset, one.body) for one in received.messages] == [(3, b"a"), (5, b"a")]
+
+
+def test_a_batch_that_cannot_be_taken_apart_stops_at_its_first_offset() -> None:
+    received = receive(
+        answer(wrapped(3, "a", "b"), wrapped(5, body=b"none"), record(6)),
+        QUEUE,
+        asked_offset=3,
+        group=GROUP,
+    )
+    assert [message.queue_offset for message in received.messages] == [3, 4]
+    assert (received.stopped_at, type(received.problem)) == (5, RecordError)

@@ -3,6 +3,7 @@
 import pytest
 
 from embedded_broker import EmbeddedBroker, TopicSpec
+from embedded_broker.errors import StoreError
 from rocketmq_py.errors import ConfigError
 
 
@@ -52,3 +53,19 @@ def test_counts_and_offsets_grow_with_what_is_visible(broker: EmbeddedBroker) ->
     assert [topic.max_offset(queue) for queue in range(4)] == [0, 0, 3, 0]
     assert topic.max_offset() == 0
     assert repr(topic) == "<topic T: 4 queues, 3 messages>"
+
+
+def test_a_batch_topic_is_made_once_and_never_becomes_another(broker: EmbeddedBroker) -> None:
+    for queues in (1, 2):
+        broker.topics.create("B", queues=queues, queue_type="BatchCQ")
+    with pytest.raises(StoreError, match=r"queue.type is fixed"):
+        broker.topics.create("B", queue_type="SimpleCQ")
+    with pytest.raises(ConfigError, match="queue_type"):
+        broker.topics.create("C", queue_type="Batch")  # type: ignore[arg-type]
+
+
+def test_4_9_has_no_batch_topics() -> None:
+    with pytest.raises(ConfigError, match="rocketmq-5"):
+        EmbeddedBroker(
+            profile="rocketmq-4.9", topics=[TopicSpec("B", queue_type="BatchCQ")]
+        ).start()

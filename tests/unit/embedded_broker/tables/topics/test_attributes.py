@@ -40,7 +40,6 @@ def test_attributes_are_set_changed_and_removed() -> None:
     [
         (None, {"+colour": "red"}, "colour"),
         (None, {"+message.type": "Delay"}, "Delay"),
-        (None, {"+queue.type": "BatchCQ"}, "not supported here"),
         (None, {"+cleanup.policy": "COMPACTION"}, "not supported here"),
         ({"queue.type": "SimpleCQ"}, {"+queue.type": "SimpleCQ"}, "fixed"),
         (None, {"-message.type": ""}, "not set"),
