@@ -87,6 +87,8 @@ class ClientInstance:
         self.config = config.copy()
         self._hooks = tuple(rpc_hooks)
         self._pid = os.getpid()
+        self.deciding = threading.Lock()
+        """Held for a moment by whoever decides the outcome of a call."""
         self._lock = threading.Lock()
         self._state = "new"  # new, running, closed, failed
         self._producers: dict[str, object] = {}

@@ -103,12 +103,13 @@ class Remoting:
         command: RemotingCommand,
         timeout_ms: float,
         done: Done,
-        wait: Wait | None = None,
+        wait: Callable[[], Wait] | None = None,
     ) -> None:
         """Call without waiting, also not for the connection.
 
-        ``done`` gets the outcome on any thread and must not block. May raise, instead of calling
-        ``done``, what a hook raises and what `invoke` raises before the request is written.
+        ``done`` gets the outcome on any thread and must not block; ``wait`` is asked when there is
+        no connection yet. May raise, instead of calling ``done``, what a hook raises and what
+        `invoke` raises before the request is written.
         """
         deadline = monotonic() + timeout_ms / 1000
         used = self._prepare(address, command)
@@ -117,7 +118,7 @@ class Remoting:
             asked = _Asked(self, channel, command, deadline, done, used)
             channel.begin(command, timeout_ms, asked)
         else:
-            self._reach(address, command, deadline, done, used, wait)
+            self._reach(address, command, deadline, done, used, None if wait is None else wait())
 
     def _reach(
         self,

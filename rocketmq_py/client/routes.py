@@ -182,10 +182,10 @@ class RouteTable:
                 if max(missed.values(), default=0.0) > now
             )
 
-    def is_publishable(self, topic: str) -> bool:
-        """Whether a send to the topic needs no question to a name server."""
+    def known_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the writable queues; none when a send must ask a name server first."""
         info = self._publish.get(topic)
-        return info is not None and bool(info.queues)
+        return () if info is None else info.queues
 
     def masters_at(self, addresses: Collection[str]) -> list[str]:
         """Return the names of the brokers whose masters have these addresses."""

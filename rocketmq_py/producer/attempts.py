@@ -120,9 +120,8 @@ class Attempts:
         """Whether there will be no further attempt."""
         return self._is_final or len(self._queues) >= self._most or self._end <= monotonic()
 
-    @property
-    def wait(self) -> Wait | None:
-        """How long the present attempt may wait for a connection.
+    def share_of_time(self) -> Wait:
+        """Say how long the present attempt may wait for a connection.
 
         The attempts that remain share what is left. One that returns to a broker waits for it to
         come back: the others have been tried, or there are none.

@@ -16,8 +16,9 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ClientClosedError, MQClientException, RequestTimeoutException
 from rocketmq_py.message import Message, MessageBatch, MessageExt
 from rocketmq_py.producer.attempts import Choose
+from rocketmq_py.producer.outcome import CallbackFuture
 from rocketmq_py.producer.send_kernel import Outgoing
-from rocketmq_py.producer.sending import CallbackFuture, Sender
+from rocketmq_py.producer.sending import Sender
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.properties import Prop
 
@@ -87,7 +88,7 @@ class Requester:
 
     def _is_known(self, topic: str) -> bool:
         """Whether a request can be sent at once: route and brokers are known, they know us."""
-        return self._instance.routes.is_publishable(topic) and not self._strangers(topic)
+        return bool(self._instance.routes.known_queues(topic)) and not self._strangers(topic)
 
     def _strangers(self, topic: str) -> set[str]:
         """Give the brokers of a topic that may not know this producer."""

@@ -11,11 +11,9 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from typing import Generic, TypeVar
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import SendMessageContext
-from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.errors import (
     ClientClosedError,
     MQClientException,
@@ -24,6 +22,7 @@ from rocketmq_py.errors import (
     SendFailedError,
 )
 from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode, possibly_stored
+from rocketmq_py.producer.outcome import CallbackFuture
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
 from rocketmq_py.protocol.command import RemotingCommand
@@ -32,7 +31,6 @@ from rocketmq_py.send_result import MessageQueue, SendResult
 _log = logging.getLogger(__name__)
 
 ONEWAY = "ONEWAY"
-_Outcome = TypeVar("_Outcome")
 
 
 class SendCallback:
@@ -120,7 +118,7 @@ class Sender:
                 continue
             # What a hook raises here ends the send: it is no failure of this broker.
             context = kernel.before(outgoing, queue, address, SYNC.name)
-            wait = None if connected(address) is not None else attempts.wait
+            wait = None if connected(address) is not None else attempts.share_of_time()
             try:
                 result = kernel.ask(outgoing, queue, address, attempts.left_ms, wait)
             except Exception as error:
@@ -243,22 +241,6 @@ class Sender:
         self.workers.close(timeout, drop=True)
 
 
-class CallbackFuture(Future[_Outcome], Generic[_Outcome]):
-    """A future whose callbacks run on the callback threads, not on the one that has the answer."""
-
-    def __init__(self, instance: ClientInstance) -> None:
-        super().__init__()
-        self._instance = instance
-        self.set_running_or_notify_cancel()  # what is sent cannot be taken back
-
-    def add_done_callback(self, fn: Callable[[Future[_Outcome]], object]) -> None:
-        """As of every future: at once when it is done, else on a callback thread."""
-        if self.done():
-            super().add_done_callback(fn)
-        else:
-            super().add_done_callback(lambda _: self._instance.submit_callback(fn, self))
-
-
 class _AsyncSend:
     """One asynchronous send."""
 
@@ -294,7 +276,8 @@ class _AsyncSend:
 
     def begin(self) -> None:
         """Make the first attempt, on a sender thread when somebody must be asked for a route."""
-        if self._sender.kernel.instance.routes.is_publishable(self._outgoing.topic):
+        self._queues = self._sender.kernel.instance.routes.known_queues(self._outgoing.topic)
+        if self._queues:
             self.attempt(may_block=False)
         else:
             self._on_sender_thread()
@@ -343,17 +326,17 @@ class _AsyncSend:
         self._context = kernel.before(outgoing, queue, address, ASYNC.name)
         command = kernel.request(outgoing, queue)
         try:
-            wait = None
-            if kernel.instance.connections.get(address) is None:
-                wait = attempts.wait
-            kernel.instance.remoting.begin(address, command, attempts.left_ms, self._done, wait)
+            kernel.instance.remoting.begin(
+                address, command, attempts.left_ms, self, attempts.share_of_time
+            )
         except RocketMQError as error:
-            self._done(None, error)
+            self(None, error)
         except Exception as error:
             self._show(None, error)
             raise
 
-    def _done(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+    def __call__(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+        """Take the outcome of the present attempt."""
         try:
             self._answered(answer, error)
         except Exception as trouble:  # noqa: BLE001 - somebody waits for an outcome

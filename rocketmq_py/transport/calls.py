@@ -233,9 +233,9 @@ class CallTable:
         if call is not None:
             call.fail(opaque, error)
 
-    def limit(self, calls: Sequence[Call], timeout_ms: float) -> None:
-        """End the calls by `RemotingTimeoutException` after ``timeout_ms``."""
-        deadline = monotonic() + timeout_ms / 1000
+    def limit(self, calls: Sequence[Call], timeout_ms: float, began: float) -> None:
+        """End the calls by `RemotingTimeoutException` when ``timeout_ms`` have passed."""
+        deadline = began + timeout_ms / 1000
         for call in calls:
             call.timeout_ms = timeout_ms
             call.deadline = deadline

@@ -100,7 +100,7 @@ class InprocChannel:
 
     def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
         """Call without waiting; ``done`` may run before this returns."""
-        self.last_used = monotonic()
+        self.last_used = now = monotonic()
         call = self._calls.open(command, done)
         try:
             self._send(command, call)
@@ -109,7 +109,7 @@ class InprocChannel:
                 raise
             return
         if call.done is not None:  # most calls are answered by now
-            self._calls.limit((call,), timeout_ms)
+            self._calls.limit((call,), timeout_ms, now)
 
     def begin_many(
         self, commands: Sequence[RemotingCommand], timeout_ms: float, dones: Sequence[Done]

@@ -178,13 +178,13 @@ class TcpChannel:
             if self._calls.drop(command):
                 raise
             return
-        self._calls.limit((call,), timeout_ms)
+        self._calls.limit((call,), timeout_ms, now)
 
     def begin_many(
         self, commands: Sequence[RemotingCommand], timeout_ms: float, dones: Sequence[Done]
     ) -> None:
         """Make many calls with one write; each of ``dones`` gets the outcome of its command."""
-        self.last_used = monotonic()
+        self.last_used = now = monotonic()
         with self._lock:
             self._check_open()
             self._calls.check_room(commands)
@@ -202,11 +202,11 @@ class TcpChannel:
             for command in commands:
                 self._calls.drop(command)
             raise
-        self._calls.limit(calls, timeout_ms)
+        self._calls.limit(calls, timeout_ms, now)
 
     def begin_run(self, run: Run, timeout_ms: float) -> None:
         """Make the calls of a run with one write."""
-        self.last_used = monotonic()
+        self.last_used = now = monotonic()
         with self._lock:
             self._check_open()
             run.enter(self._calls)
@@ -219,7 +219,7 @@ class TcpChannel:
         except BaseException:
             run.drop_from(self._calls)
             raise
-        self._calls.limit((run,), timeout_ms)
+        self._calls.limit((run,), timeout_ms, now)
 
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:
         """Write a request that has no answer."""

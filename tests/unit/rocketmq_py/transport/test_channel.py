@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     RemotingSendRequestException,
     RemotingTimeoutException,
@@ -43,7 +44,7 @@ def test_an_answer_ends_its_call_once_and_its_deadline_finds_nothing() -> None:
     calls, outcomes = table(deadlines), list[Outcome]()
     request = RemotingCommand(1)
     call = calls.open(request, lambda *outcome: outcomes.append(outcome))
-    calls.limit((call,), 0)
+    calls.limit((call,), 0, monotonic())
     answer = request.answer(0)
     calls.answered(answer)
     calls.answered(answer)
@@ -56,7 +57,7 @@ def test_a_deadline_ends_the_call_and_the_late_answer_finds_nobody() -> None:
     deadlines = Deadlines()
     calls, outcomes = table(deadlines), list[Outcome]()
     request = RemotingCommand(1)
-    calls.limit((calls.open(request, lambda *outcome: outcomes.append(outcome)),), 0)
+    calls.limit((calls.open(request, lambda *outcome: outcomes.append(outcome)),), 0, monotonic())
     deadlines.tasks[0]()
     calls.answered(request.answer(0))
     assert len(outcomes) == 1
@@ -68,7 +69,7 @@ def test_one_task_looks_for_all_calls_that_are_late() -> None:
     calls, outcomes = table(deadlines), list[Outcome]()
     for timeout_ms in (60_000, 0, 60_000, 0, 0):
         call = calls.open(RemotingCommand(1), lambda *outcome: outcomes.append(outcome))
-        calls.limit((call,), timeout_ms)
+        calls.limit((call,), timeout_ms, monotonic())
     assert (len(deadlines.tasks), deadlines.cancelled) == (2, 1)  # the second is due sooner
     deadlines.tasks[1]()
     assert (len(outcomes), len(calls)) == (3, 2)
