@@ -9,7 +9,7 @@ or retries: a caller that wants another try makes one.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar, Unpack
 
@@ -22,7 +22,7 @@ from rocketmq_py.client.queue_requests import (
     QueueRequests,
     RawPull,
     pull_answer,
-    queue_request,
+    pull_requests,
     side_by_side,
 )
 from rocketmq_py.client.queue_sends import (
@@ -49,6 +49,7 @@ from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.protocol.sysflag import without_compression
 from rocketmq_py.send_result import MessageQueue
+from rocketmq_py.transport.calls import Done
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
@@ -394,26 +395,41 @@ class QueueAccess(Caller):
         it is configured otherwise.
         """
         queue = self._wire_queue(queue)
-        command = queue_request(
-            RequestCode.PULL_MESSAGE,
-            queue,
-            consumer_group=self._wire(group),
-            queue_offset=offset,
-            max_msg_nums=max_messages,
-            sys_flag=PullSysFlag.SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription=expression,
-            sub_version=wall_ms(),
-            expression_type=expression_type,
-        )
-        asked = address or self._instance.routes.require_address(
-            queue.topic, queue.broker_name, broker_id=broker_id
-        )
+        stretches = [(offset, max_messages)]
+        pulls = self._pulls(queue, stretches, group, expression, expression_type)
+        asked = address or self._address(queue, broker_id)
+        return self._begun(asked, pulls[0], timeout_ms, _pull_reader(asked, queue.topic))
 
-        return self._begun(
-            asked, command, timeout_ms, lambda answer: pull_answer(answer, asked, queue.topic)
-        )
+    def pull_many(
+        self,
+        queue: MessageQueue,
+        stretches: Sequence[tuple[int, int]],
+        *,
+        group: str = TOOLS_CONSUMER_GROUP,
+        expression: str = "*",
+        expression_type: str = "TAG",
+        broker_id: int = 0,
+        address: str | None = None,
+        timeout_ms: int = 3_000,
+    ) -> list[Future[RawPull]]:
+        """Make a pull for each offset and number of messages: as `pull` does, with one write.
+
+        Waits for a connection when there is none, no longer than ``connect_timeout``.
+        """
+        if not stretches:
+            return []
+        queue = self._wire_queue(queue)
+        pulls = self._pulls(queue, stretches, group, expression, expression_type)
+        asked = address or self._address(queue, broker_id)
+        read = _pull_reader(asked, queue.topic)
+        results: list[Future[RawPull]] = [Future() for _ in pulls]
+        dones = [_into(result, read) for result in results]
+        try:
+            self._instance.remoting.begin_many(asked, pulls, timeout_ms, dones)
+        except RocketMQError as error:
+            for done in dones:
+                done(None, error)
+        return results
 
     def send(
         self,
@@ -494,25 +510,37 @@ class QueueAccess(Caller):
     ) -> Future[_T]:
         """Call without waiting; the future has what the answer says, read on the reading thread."""
         result: Future[_T] = Future()
-
-        def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-            if not result.set_running_or_notify_cancel():
-                return  # the caller gave up
-            if answer is None:
-                result.set_exception(error)
-                return
-            try:
-                value = read(answer)
-            except Exception as trouble:  # noqa: BLE001 - it belongs to whoever waits
-                result.set_exception(trouble)
-            else:
-                result.set_result(value)
-
+        done = _into(result, read)
         try:
             self._instance.remoting.begin(address, command, timeout_ms, done)
         except RocketMQError as error:
             done(None, error)
         return result
+
+    def _pulls(
+        self,
+        wire_queue: MessageQueue,
+        stretches: Sequence[tuple[int, int]],
+        group: str,
+        expression: str,
+        expression_type: str,
+    ) -> list[RemotingCommand]:
+        return pull_requests(
+            wire_queue,
+            stretches,
+            consumer_group=self._wire(group),
+            sys_flag=PullSysFlag.SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription=expression,
+            sub_version=wall_ms(),
+            expression_type=expression_type,
+        )
+
+    def _address(self, wire_queue: MessageQueue, broker_id: int) -> str:
+        return self._instance.routes.require_address(
+            wire_queue.topic, wire_queue.broker_name, broker_id=broker_id
+        )
 
     def _ask_many(
         self, code: RequestCode, asked: Mapping[MessageQueue, Mapping[str, object]]
@@ -612,3 +640,26 @@ class NamespacedQueueAccess(QueueAccess):
 def _bounds_request(wire_topic: str) -> RemotingCommand:
     header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
     return RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())
+
+
+def _pull_reader(address: str, wire_topic: str) -> Callable[[RemotingCommand], RawPull]:
+    return lambda answer: pull_answer(answer, address, wire_topic)
+
+
+def _into(result: Future[_T], read: Callable[[RemotingCommand], _T]) -> Done:
+    """Give what puts into a future what an answer says, read on the thread that has it."""
+
+    def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+        if not result.set_running_or_notify_cancel():
+            return  # the caller gave up
+        if answer is None:
+            result.set_exception(error)
+            return
+        try:
+            value = read(answer)
+        except Exception as trouble:  # noqa: BLE001 - it belongs to whoever waits
+            result.set_exception(trouble)
+        else:
+            result.set_result(value)
+
+    return done

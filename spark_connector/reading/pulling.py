@@ -9,7 +9,7 @@ meaning: ``PullAPIWrapper`` and ``PullMessageProcessor`` of the original.
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
@@ -233,10 +233,14 @@ class RangePuller:
             most = self._in_flight_most()
             # Several leave together: to write and to wake up for each one costs more than a pull.
             room = most if 2 * len(flying) <= most else 0
-            while next_part < wanted.until and len(flying) < room:
+            parts: list[tuple[int, int]] = []
+            while next_part < wanted.until and len(flying) + len(parts) < room:
                 past = min(next_part + self._width.of_part(next_part), wanted.until)
-                flying.append((next_part, past, self._ask(next_part, past)))
+                parts.append((next_part, past))
                 next_part = past
+            flying.extend(
+                (*part, asked) for part, asked in zip(parts, self._ask_all(parts), strict=True)
+            )
             start, past, asked = flying.popleft()
             yield from self._part(start, past, asked)
 
@@ -250,13 +254,17 @@ class RangePuller:
         return options.prefetch * max(1, min(SMALL_PULLS, times))
 
     def _ask(self, start: int, past: int) -> _Asked:
+        return self._ask_all([(start, past)])[0]
+
+    def _ask_all(self, parts: Sequence[tuple[int, int]]) -> list[_Asked]:
+        """Send a pull for each part, all of them with one write."""
         options, broker_id = self._options, self._broker_id
-        count = min(past - start, self._limit.now)
+        counts = [min(past - start, self._limit.now) for start, past in parts]
+        answers: list[Future[RawPull]]
         try:
-            answer = self._access.pull(
+            answers = self._access.pull_many(
                 self._queue,
-                start,
-                count,
+                [(start, count) for (start, _), count in zip(parts, counts, strict=True)],
                 expression=options.expression,
                 expression_type=options.expression_type,
                 broker_id=broker_id,
@@ -265,9 +273,12 @@ class RangePuller:
                 **({"group": options.group_id} if options.group_id else {}),
             )
         except SERVER_ERRORS as error:
-            answer = Future()
-            answer.set_exception(error)
-        return _Asked(answer, broker_id, count)
+            answers = [Future() for _ in parts]
+            for answer in answers:
+                answer.set_exception(error)
+        return [
+            _Asked(answer, broker_id, count) for answer, count in zip(answers, counts, strict=True)
+        ]
 
     def _part(self, start: int, past: int, asked: _Asked | None) -> Iterator[Piece]:
         """Give the records of [start, past); the first pull may be in flight already.

@@ -18,6 +18,7 @@ from rocketmq_py import (
     QueueBounds,
     RawMessages,
     RecallHandle,
+    RemotingConnectException,
     SendStatus,
     TopicNotExistError,
 )
@@ -76,6 +77,37 @@ def test_reading_makes_no_group(broker: EmbeddedBroker, access: QueueAccess) -> 
     access.pull(QUEUE, 0).result(5)
     assert set(broker.groups) - {"TOOLS_CONSUMER"} == before - {"TOOLS_CONSUMER"}
     assert broker.groups["TOOLS_CONSUMER"].members == ()
+
+
+def test_many_pulls_leave_together_and_each_has_its_own_answer(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    for number in range(9):
+        broker.send("T", b"%d" % number, queue=0)
+    stretches = [(0, 2), (6, 1), (2, 4), (9, 1), (100, 1)]
+    answers = [one.result(5) for one in access.pull_many(QUEUE, stretches)]
+    first = [RawMessages.decode(one.records).body for one in answers if one.records]
+    assert first == [b"0", b"6", b"2"]
+    assert [one.code for one in answers] == [0, 0, 0, 19, 21]
+    assert [one.next_offset for one in answers] == [2, 7, 6, 9, 9]
+    assert access.pull_many(QUEUE, []) == []
+
+
+def test_of_many_pulls_one_is_refused_and_the_others_are_not(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    broker.send("T", b"x", queue=0)
+    broker.faults.on(RequestCode.PULL_MESSAGE).respond(ResponseCode.SYSTEM_BUSY).times(1)
+    first, second = access.pull_many(QUEUE, [(0, 1)] * 2)
+    assert second.result(5).code == 0
+    with pytest.raises(MQBrokerException):
+        first.result(5)
+
+
+def test_many_pulls_of_a_host_that_is_away_fail_each(access: QueueAccess) -> None:
+    for one in access.pull_many(QUEUE, [(0, 1), (1, 1)], address="127.0.0.1:9"):
+        with pytest.raises(RemotingConnectException):
+            one.result(5)
 
 
 def test_bodies_are_sent_as_they_are(broker: EmbeddedBroker, access: QueueAccess) -> None:

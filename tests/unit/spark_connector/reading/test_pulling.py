@@ -17,6 +17,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.options.read_options import read_options
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.pulling import RangePuller
+from tests.unit.spark_connector.reading.one_by_one import OneByOne
 
 CAP = 32
 CAP_BYTES = 8192
@@ -85,7 +86,7 @@ def test_pulls_never_ask_for_more_than_the_user_allows(broker: EmbeddedBroker) -
     assert len(asked) < 20 + 20
 
 
-class CappedBroker:
+class CappedBroker(OneByOne):
     """Gives few messages for each pull, whatever is asked, and counts the pulls."""
 
     def __init__(self) -> None:

@@ -40,6 +40,7 @@ from spark_connector.planning.time_places import first_at
 from spark_connector.reading.pulling import PullLimit
 from spark_connector.reading.range_reader import read_range, read_ranges
 from tests.unit.spark_connector.conftest import record
+from tests.unit.spark_connector.reading.one_by_one import OneByOne
 
 SCHEMA = pa.schema([("offset", pa.int64()), ("body", pa.binary())])
 
@@ -337,7 +338,7 @@ def test_a_group_says_where_to_begin(
         assert resolve(access, mild, mild.start, bounds, is_end=False) == {queue: offset}
 
 
-class MasterAndSlave:
+class MasterAndSlave(OneByOne):
     """A master that sends readers to its slave, which has only the first messages yet."""
 
     def __init__(self, master_has: int, slave_has: int, busy_until: int = 1000) -> None:
@@ -391,7 +392,7 @@ def test_pulls_that_were_in_flight_to_a_lagging_slave_lose_nothing(
     assert brokers.asked[:5] == [0, 1, 1, 1, 1]
 
 
-class ScriptedBroker:
+class ScriptedBroker(OneByOne):
     """Answers pulls one after another with what it was given: an answer, or an error."""
 
     def __init__(self, *script: RawPull | Exception) -> None:
@@ -530,15 +531,15 @@ def test_a_damaged_body_is_found_only_when_asked_for(
     broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.send("T", b"whole body")
-    pull = access.pull
+    pull_many = access.pull_many
 
-    def damaging(*args: Any, **given: Any) -> Future[RawPull]:
+    def damaging(*args: Any, **given: Any) -> list[Future[RawPull]]:
         answer: Future[RawPull] = Future()
-        whole = pull(*args, **given).result(5)
+        whole = pull_many(*args, **given)[0].result(5)
         answer.set_result(evolve(whole, records=whole.records.replace(b"whole", b"Whole")))
-        return answer
+        return [answer]
 
-    monkeypatch.setattr(access, "pull", damaging)
+    monkeypatch.setattr(access, "pull_many", damaging)
     assert offsets(access, 0, 1) == [[0]]
     with pytest.raises(RemotingCommandException, match="queue 0, offset 0") as caught:
         offsets(access, 0, 1, checkCrc="true")
@@ -568,7 +569,7 @@ def test_ends_can_be_times_of_single_queues(access: QueueAccess, broker: Embedde
     assert resolve(access, chosen, chosen.end, bounds, is_end=True) == {queue: 4}
 
 
-class GenerousBroker:
+class GenerousBroker(OneByOne):
     """Answers a pull with matching messages beyond the part that was asked for, as brokers do."""
 
     def pull(
@@ -647,7 +648,7 @@ def test_lists_patterns_and_assigned_queues_choose_what_is_read(
         queues(assign='{"T2":{"broker-a":[5]}}')
 
 
-class OverlongBroker:
+class OverlongBroker(OneByOne):
     """Gives as many messages as it is asked for; what no frame can carry ends its connection."""
 
     def __init__(self, has: int, frame_bytes: int) -> None:
