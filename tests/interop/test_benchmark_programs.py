@@ -1,0 +1,114 @@
+"""RocketMQ's own benchmark programs against our broker: nothing fails, and all that is sent comes.
+
+They are classes of ``rocketmq-example``, run as its scripts run them. The registry has that jar for
+some releases only; the newest of them and one of 4.x stand for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+
+from embedded_broker.kit.jvm import Jvm, running
+from rocketmq_py import MessageQueue, QueueAccess
+from tests.interop.conftest import serving
+from tests.interop.java_tools import QUIET, jars
+
+TOPIC = "BenchmarkTest"
+GROUP = "benchmark_consumer"
+OPENED = ("--add-opens", "java.base/java.nio=ALL-UNNAMED")
+"""What the Netty of old releases needs on a Java of today."""
+STATS_S = 40
+"""A program tells how it is after ten looks, which are a second apart."""
+DONE_S = 60
+
+
+def benchmark(
+    version: str, program: str, namesrv: str, *options: str
+) -> contextlib.AbstractContextManager[Jvm]:
+    """Run a program of the release."""
+    name = f"org.apache.rocketmq.example.benchmark.{program}"
+    path = jars(version, "rocketmq-example")
+    program_options = ("-cp", path, name, "-n", namesrv, "-t", TOPIC)
+    return running(["-Xmx256m", *QUIET, *OPENED, *program_options, *options])
+
+
+def counted(line: str) -> dict[str, int]:
+    """Read the counts of a line such as ``Send TPS: 12 | Send Failed: 0``."""
+    return {name.strip(): int(count) for name, count in re.findall(r"([A-Za-z ]+): +(\d+)\b", line)}
+
+
+def backlog(access: QueueAccess) -> int:
+    """How many messages of the topic the consumers have not finished."""
+    bounds = access.bounds(TOPIC)
+    done = access.group_offsets(GROUP, list(bounds))
+
+    def finished(queue: MessageQueue) -> int:
+        offset = done[queue]
+        return offset if isinstance(offset, int) else 0
+
+    return sum(one.max_offset - finished(queue) for queue, one in bounds.items())
+
+
+def wait_for_consumers(access: QueueAccess) -> None:
+    """Wait until every message is finished; how far a group is, it tells the broker every 5 s."""
+    deadline = time.monotonic() + DONE_S
+    while (left := backlog(access)) > 0:
+        assert time.monotonic() < deadline, f"{left} messages are not consumed"
+        time.sleep(0.2)
+
+
+def sent(access: QueueAccess) -> int:
+    return sum(one.max_offset for one in access.bounds(TOPIC).values())
+
+
+def test_the_programs_of_the_newest_release_find_no_fault() -> None:
+    with (
+        serving("--topic", TOPIC) as namesrv,
+        QueueAccess(namesrv_addr=namesrv) as access,
+        benchmark("5.5.0", "Consumer", namesrv, "-w", "4", "-ri", "1000") as consumer,
+    ):
+        consumer.wait_for_line("Consumer Started.", 60)
+        options = ("-w", "4", "-q", "3000", "-s", "200", "-k", "true", "-l", "3")
+        with benchmark("5.5.0", "Producer", namesrv, *options) as producer:
+            told = counted(producer.wait_for_line("[Complete]", 60))
+            assert (told["Send Failed"], told["Response Failed"]) == (0, 0)
+        assert sent(access) == 3_000
+
+        few = ("-w", "1", "-s", "100", "-ri", "1000")
+        unsure = ("-sr", "0.2", "-su", "0.2", "-cu", "0.2", "-cr", "0.2", "-i", "5")
+        with (
+            benchmark("5.5.0", "BatchProducer", namesrv, *few, "-b", "16") as batches,
+            benchmark("5.5.0", "TransactionProducer", namesrv, *few, *unsure) as transactions,
+            benchmark("5.5.0", "Producer", namesrv, "-y", "true", "-q", "2000") as asynchronous,
+        ):
+            told = counted(batches.wait_for_line("Send TPS:", STATS_S))
+            assert told["Send MPS"] > 0
+            assert (told["Send Failed"], told["Send Message Failed"]) == (0, 0)
+            told = counted(transactions.wait_for_line("Check: ", STATS_S))
+            wrong = ("Send Failed", "UnexpectedCheck", "DuplicatedCheck")
+            assert [told[name] for name in wrong] == [0, 0, 0]
+            assert told["Send TPS"] > 0
+            assert told["Check"] > 0
+            told = counted(asynchronous.wait_for_line("[Complete]", STATS_S))
+            assert (told["Send Failed"], told["Response Failed"]) == (0, 0)
+        wait_for_consumers(access)
+        consumer.wait_for_line("Consume TPS:", STATS_S)
+        told_of = [counted(line) for line in consumer.said() if "Consume TPS:" in line]
+        assert {told["Consume Fail"] for told in told_of} == {0}
+
+
+def test_the_producer_of_an_old_release_is_consumed_by_its_consumer() -> None:
+    """Its options are fewer, and it sends until it is ended."""
+    with (
+        serving("--topic", TOPIC) as namesrv,
+        QueueAccess(namesrv_addr=namesrv) as access,
+        benchmark("4.7.0", "Consumer", namesrv, "-p", "false", "-g", GROUP) as consumer,
+    ):
+        consumer.wait_for_line("Consumer Started.", 60)
+        with benchmark("4.7.0", "Producer", namesrv, "-w", "2", "-s", "128") as producer:
+            told = counted(producer.wait_for_line("Send TPS:", STATS_S))
+            assert (told["Send Failed"], told["Response Failed"]) == (0, 0)
+        assert sent(access) > 0
+        wait_for_consumers(access)
