@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
@@ -28,7 +28,7 @@ from attrs import define, field, frozen
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MessageQueue, QueueAccess
-from rocketmq_py.client.queue_access import PreparedMessage, SendOutcome
+from rocketmq_py.client.queue_sends import RunOutcome, SendRun
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.properties import encode_properties
 
@@ -40,8 +40,13 @@ RECALLED = 0.1
 """The part of timers that is taken back."""
 KEPT_DAYS = 3
 DELAY_DAYS = 3
-SETTLED_DAY = KEPT_DAYS + DELAY_DAYS + 1
-"""From then on as much comes as goes."""
+WHEEL = "timerwheel"
+"""Left out of the disk: it has 39 MB from its first day on, of which the system counts only the
+pages that some timer has touched. With few messages that takes many turns."""
+WHEEL_DAYS = 14
+SETTLED_DAY = max(KEPT_DAYS + DELAY_DAYS, WHEEL_DAYS) + 2
+"""From then on as much comes as goes: old files go, timers leave, and the wheel has turned once, so
+that each of its pages has been written."""
 REAL_SIZES = {
     "mappedFileSizeCommitLog": 1 << 30,
     "mappedFileSizeConsumeQueue": 300_000 * 20,
@@ -144,7 +149,7 @@ class Life:
         self._due += self.plan.per_step
         count, self._due = int(self._due), self._due % 1
         if count:
-            self._send([self._message() for _ in range(count)])
+            self._send([self._properties() for _ in range(count)])
         while self._handles:
             self.access.recall(TOPIC, self._handles.pop()).result(GUARD_S)
             self.account.recalled += 1
@@ -155,7 +160,8 @@ class Life:
         self.broker.clock.advance(seconds, age=True)
         self._consume()
 
-    def _message(self) -> PreparedMessage:
+    def _properties(self) -> str:
+        """Give those of one more message."""
         random = self._random
         self.account.accepted += 1
         carried = {"UNIQ_KEY": f"{self.account.accepted:032X}"}
@@ -166,16 +172,21 @@ class Life:
             carried["DELAY"] = str(random.randint(1, 18))
         elif kind < 0.30:
             carried["KEYS"] = f"order{self.account.accepted}"
-        return PreparedMessage(
-            random.choice(self._queues), BODY, encode_properties(carried).decode()
-        )
+        return encode_properties(carried).decode()
 
-    def _send(self, messages: list[PreparedMessage]) -> None:
-        told: SimpleQueue[tuple[int, SendOutcome]] = SimpleQueue()
-        self.access.send_many(messages, lambda number, outcome: told.put((number, outcome)))
-        results = [told.get(timeout=GUARD_S)[1].result() for _ in messages]
-        handles = [one.recall_handle for one in results if one.recall_handle]
-        self._handles = [one for one in handles if self._random.random() < RECALLED]
+    def _send(self, properties: list[str]) -> None:
+        """Send messages with these properties, each to a queue, and choose timers to take back."""
+        told: SimpleQueue[RunOutcome] = SimpleQueue()
+        by_queue: dict[MessageQueue, list[str]] = {}
+        for one in properties:
+            by_queue.setdefault(self._random.choice(self._queues), []).append(one)
+        for queue, some in by_queue.items():
+            self.access.send_run(SendRun(queue, [BODY] * len(some), some), told.put)
+        for _ in by_queue:
+            for outcome in told.get(timeout=GUARD_S):
+                handle = outcome.result().recall_handle
+                if handle and self._random.random() < RECALLED:
+                    self._handles.append(handle)
 
     def _consume(self) -> None:
         moved: dict[MessageQueue, int] = {}
@@ -193,7 +204,7 @@ class Life:
     def sample(self, day: int, store: Path) -> Sample:
         """Look at everything that could grow."""
         gc.collect()
-        files = [one.stat() for one in store.rglob("*") if one.is_file()]
+        files = [one.stat() for one in store.rglob("*") if one.is_file() and one.name != WHEEL]
         status = Path("/proc/self/status").read_text(encoding="ascii")
         anonymous = status.partition("RssAnon:")[2].split()[0]
         return Sample(
@@ -232,11 +243,11 @@ def live(plan: Plan, store: Path, tell: Callable[[Sample], object] = bool) -> Ac
         return life.account
 
 
-def verdict(account: Account) -> list[str]:
+def verdict(account: Account, limits: Mapping[str, float] | None = None) -> list[str]:
     """Say what is not flat, and whether each message came once."""
     wrong = [
         f"{what} grew by {account.growth(what):.1%}, more than {most:.0%}"
-        for what, most in LIMITS.items()
+        for what, most in (LIMITS if limits is None else limits).items()
         if account.growth(what) > most
     ]
     expected = account.accepted - account.recalled
