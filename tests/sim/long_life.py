@@ -120,7 +120,7 @@ class Account:
 
     def growth(self, what: str) -> float:
         """Give by which part something grew between the first and the last settled days."""
-        settled = [getattr(one, what) for one in self.samples if one.day >= SETTLED_DAY]
+        settled: list[int] = [getattr(one, what) for one in self.samples if one.day >= SETTLED_DAY]
         few = max(len(settled) // 4, 1)
         first, last = mean(settled[:few]), mean(settled[-few:])
         return (last - first) / first

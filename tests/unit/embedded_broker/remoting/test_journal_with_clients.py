@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Event
+from typing import Literal
 
 import pytest
 
@@ -26,7 +27,7 @@ def first(entries: list[JournalEntry], code: RequestCode) -> int:
 @pytest.mark.case("K20")
 @pytest.mark.parametrize("transport", ["auto", "tcp"])
 def test_the_life_of_a_push_consumer_is_told_in_its_order_without_bodies_and_secrets(
-    transport: str,
+    transport: Literal["auto", "tcp"],
 ) -> None:
     got = Event()
 
