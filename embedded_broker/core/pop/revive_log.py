@@ -24,6 +24,8 @@ ACK_TAG: Final = "ack"
 BATCH_ACK_TAG: Final = "bAck"
 AHEAD_MS: Final = 1000
 """So long before its messages come back a check point is in the revive topic."""
+MESSAGES_MAX: Final = 127
+"""Most messages of a check point: their number is a byte. Anybody may have written it."""
 
 
 class PopKey(NamedTuple):
@@ -97,7 +99,8 @@ def read_entry(record: MessageRecord, own_broker: str) -> CheckPoint | Ack | Non
     try:
         if tag == CHECK_POINT_TAG:
             point = CheckPoint.decode(record.body)
-            return point if point.topic and point.group else None
+            most = max(point.count, len(point.diffs))
+            return point if point.topic and point.group and most <= MESSAGES_MAX else None
         if tag in {ACK_TAG, BATCH_ACK_TAG}:
             ack = Ack.decode(record.body)
             ack.broker_name = ack.broker_name or own_broker

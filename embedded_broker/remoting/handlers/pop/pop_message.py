@@ -1,8 +1,7 @@
 """Pops and what belongs to them: requests 200050, 200052, 200054 and 200055.
 
 RocketMQ's PopMessageProcessor, PeekMessageProcessor, NotificationProcessor and PollingInfoProcessor
-as far as headers and codes go. Read on: `embedded_broker/core/pop/taking.py` and
-`embedded_broker/core/pop/looking.py`.
+as far as headers and codes go. Read on: `embedded_broker/core/pop/taking.py`.
 """
 
 from typing import Final
