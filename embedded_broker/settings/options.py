@@ -331,6 +331,8 @@ _TOPICS_AND_GROUPS = (
     Option("regionId", "DefaultRegion", "region that send answers name (MSG_REGION)"),
     Option("traceOn", True, "whether send answers ask for traces (TRACE_ON)"),
     Option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
+    Option("filterServerNums", 0, "filter servers, which are gone since 5.1.4", fixed=True),
+    Option("useTLS", False, "TLS of the broker's own requests to others", fixed=True),
     Option("enableSlaveActingMaster", False, "roles", fixed=True),
     Option("enableRemoteEscape", False, "roles", fixed=True),
 )
@@ -404,6 +406,7 @@ _STORE = (
     Option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
     Option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
     Option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),
+    Option("brokerId", 0, "replication: 0 is a master", fixed=True),
     Option("brokerRole", "ASYNC_MASTER", "replication", choices=("ASYNC_MASTER",), fixed=True),
     Option(
         "maxTransferBytesOnMessageInMemory",
@@ -477,7 +480,7 @@ ARGUMENT_NAMES: dict[str, str] = {
 
 _TUNING_OF_THE_REAL_BROKER: Final = """
 abortFile accessMessageInMemoryMaxRatio adminBrokerThreadPoolNums
-autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 brokerId cleanFileForciblyEnable
+autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 cleanFileForciblyEnable
 clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
 diskFallRecorded diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
@@ -496,7 +499,7 @@ serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize serverWorker
 storeCheckpoint storePathCommitLog storePathConsumeQueue storePathIndex
 enableTransactionMetrics transactionMetricFlushInterval transactionOpBatchInterval
 transactionOpMsgMaxSize transferMsgByHeap transientStorePoolEnable
-transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage useTLS
+transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage
 waitTimeMillsInPullQueue waitTimeMillsInSendQueue warmMapedFileEnable
 """
 

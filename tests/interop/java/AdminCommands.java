@@ -1,9 +1,11 @@
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.security.Permission;
+import java.util.List;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
@@ -20,7 +22,7 @@ public class AdminCommands {
             PrintStream printer = new PrintStream(said, true, "UTF-8");
             System.setOut(printer);
             System.setErr(printer);
-            Commands.forget();
+            forgetCommands();
             try {
                 MQAdminStartup.main(line.split("\t"));
             } catch (SecurityException ended) {
@@ -35,10 +37,13 @@ public class AdminCommands {
         Runtime.getRuntime().halt(0);
     }
 
-    /** Some commands can be run once only: each line gets new ones. */
-    private static class Commands extends MQAdminStartup {
-        static void forget() {
-            SUB_COMMANDS.clear();
+    /** Some commands can be run once only: each line gets new ones. The list's name is another one in 4.9. */
+    private static void forgetCommands() throws IllegalAccessException {
+        for (Field field : MQAdminStartup.class.getDeclaredFields()) {
+            if (List.class.isAssignableFrom(field.getType())) {
+                field.setAccessible(true);
+                ((List<?>) field.get(null)).clear();
+            }
         }
     }
 
