@@ -345,6 +345,12 @@ _ACCESS = (
         "server; others are closed at once",
         low=1,
     ),
+    Option(
+        "serverChannelMaxIdleTimeSeconds",
+        120,
+        "a connection is closed on which nothing came or went for so long; 0 is for ever",
+        live=False,
+    ),
     Option("aclEnable", False, "ACL 1: requests are signed by plain accounts", live=False),
     Option(
         "plainAclFile",
@@ -494,7 +500,7 @@ pullMessageThreadPoolNums pullThreadPoolQueueCapacity queryMessageThreadPoolNums
 queryThreadPoolQueueCapacity redeleteHangedFileInterval registerBrokerTimeoutMills
 registerNameServerPeriod rocketmqHome sendMessageThreadPoolNums
 sendThreadPoolQueueCapacity serverAsyncSemaphoreValue serverCallbackExecutorThreads
-serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
+serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
 serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads
 storeCheckpoint storePathCommitLog storePathConsumeQueue storePathIndex
 enableTransactionMetrics transactionMetricFlushInterval transactionOpBatchInterval

@@ -25,6 +25,7 @@ from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
+from tests.waiting import until
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -176,3 +177,20 @@ def test_a_record_is_decoded_without_its_body(broker: EmbeddedBroker, access: Qu
     assert (found.body, found.properties["KEYS"]) == (b"", "k")
     with pytest.raises(BodyError, match="no zlib stream"):
         access.message_at(queue, 0)
+
+
+@pytest.mark.case("W18")
+def test_a_connection_that_the_broker_found_idle_is_made_anew_by_the_next_call() -> None:
+    session = VirtualClock()
+    with (
+        EmbeddedBroker(session_clock=session, topics=["T"], inproc=False) as broker,
+        QueueAccess(namesrv_addr=broker.namesrv_addr) as access,
+    ):
+        before = access.bounds("T")
+        channel = access._instance.connections.get
+        old = channel(broker.addr)
+        assert old is not None
+        session.advance(120)
+        until(lambda: channel(broker.addr) is None)
+        assert access.bounds("T") == before
+        assert channel(broker.addr) not in {None, old}
