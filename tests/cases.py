@@ -58,7 +58,7 @@ FAMILIES = (
         "W",
         "wire protocol",
         110,
-        "W1-40 W42-108",
+        "W1-110",
     ),
     Family(
         "T",
