@@ -147,6 +147,17 @@ def rows(names: dict[str, str], folder: Path) -> Iterator[Row]:
         (f"5: setConsumeMode {at} -t Orders -g Clones -m POP -q 2", "Clones", "consume mode[POP]"),
         ("statsAll -t Orders", TOPIC, READERS),
         ("allocateMQ -t Orders -i 10.0.0.1,10.0.0.2", "10.0.0.2", TOPIC),
+        # users and what they may do
+        (f"5: createUser {at} -u Shopper -p 12345678 -t Normal", "{broker} success"),
+        (f"5: getUser {at} -u Shopper", "Shopper", "Normal"),
+        (f"5: updateUser {at} -u Shopper -t Super", "{broker} success"),
+        (f"5: listUser {at}", "Shopper", "Super"),
+        (f"5: createAcl {at} -s User:Shopper -r Topic:Orders -a Pub -d Allow", "{broker} success"),
+        (f"5: getAcl {at} -s User:Shopper", "Topic:Orders", "Pub", "Allow"),
+        (f"5: updateAcl {at} -s User:Shopper -r Topic:Orders -a Sub -d Deny", "{broker} success"),
+        (f"5: listAcl {at}", "User:Shopper", "Sub", "Deny"),
+        (f"5: deleteAcl {at} -s User:Shopper", "{broker} success"),
+        (f"5: deleteUser {at} -u Shopper", "{broker} success"),
         # the name server
         ("updateKvConfig -s Space -k colour -v red", "success"),
         ("deleteKvConfig -s Space -k colour", "success"),
