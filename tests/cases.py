@@ -58,7 +58,7 @@ FAMILIES = (
         "W",
         "wire protocol",
         110,
-        "W1-17 W19-40 W42-107",
+        "W1-110",
     ),
     Family(
         "T",

@@ -28,6 +28,7 @@ from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.door import Door
 from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.idle_connections import most_idle_ms
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits, Profile
@@ -139,6 +140,7 @@ class BrokerParts:
             guards=self.guards,
             durability=self.durability,
             calls=self.calls,
+            most_idle_ms=most_idle_ms(self.config),
         )
 
 

@@ -17,6 +17,7 @@ from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.idle_connections import most_idle_ms
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.remoting.traffic import Traffic
@@ -81,6 +82,7 @@ class Runtime:
             guards=Guards(one for one in parts.guards if isinstance(one, RemoteAdministration)),
             is_namesrv=True,
             silent_unknown=silent,
+            most_idle_ms=most_idle_ms(parts.config),
         )
         for code, handler in self.namesrv.handlers.items():
             endpoint.register(code, handler)

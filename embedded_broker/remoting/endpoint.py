@@ -25,6 +25,7 @@ from embedded_broker.door import Door
 from embedded_broker.remoting.claims import SignedRequest
 from embedded_broker.remoting.client_calls import answer_of, request_for
 from embedded_broker.remoting.code_meanings import action_of, code_for, wanted_by
+from embedded_broker.remoting.idle_connections import IdleConnections
 from embedded_broker.remoting.journal import Exchange, Journal, kept_header
 from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_once, do_in_turns
 from embedded_broker.remoting.rare_lines import RareLines
@@ -71,9 +72,13 @@ class Connection(Peer):
     """A peer that is reached by frames, over TCP or in the same process."""
 
     is_stream = False
-    """Whether a frame may be delivered in parts."""
+    """Whether there is a socket: a frame may be delivered in parts, and who is idle is closed."""
 
-    __slots__ = ()
+    __slots__ = ("used_ms",)
+
+    def __init__(self, remote: tuple[str, int], local: tuple[str, int]) -> None:
+        super().__init__(remote, local)
+        self.used_ms = 0
 
     @abstractmethod
     def deliver(self, frames: list[bytes]) -> None:
@@ -157,6 +162,8 @@ class Endpoint:
     long_requests: LongRequests = field(factory=LongRequests, init=False)
     is_namesrv: bool = False
     _silent_unknown: bool = False
+    most_idle_ms: int = 0
+    """A connection that is not used for so much session time is closed; 0 is for ever."""
     connections: set[Connection] = field(factory=set, init=False)
     on_disconnected: list[Callable[[Connection], None]] = field(factory=list, init=False)
     interceptors: list[Interceptor] = field(factory=list, init=False)
@@ -167,8 +174,10 @@ class Endpoint:
     _answered: int = field(default=0, init=False)
     _bad: RareLines = field(factory=partial(RareLines, logger), init=False)
     _pushed: Iterator[int] = field(factory=partial(count, 1), init=False)
+    _idle: IdleConnections = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._idle = IdleConnections(self.door, self.connections, self.most_idle_ms)
         if self.calls is not None:
             self.calls.wires.append(self)
 
@@ -233,6 +242,7 @@ class Endpoint:
     def speak_for(self, other: "Endpoint") -> None:
         """Use the clocks of another address from now on: those of a broker that still runs."""
         self.clock, self.session = other.clock, other.session
+        self._idle.begin_anew(self.session)
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -257,6 +267,7 @@ class Endpoint:
         Called by adapters on their own thread, outside the door. While the broker is paused they
         wait. What takes long is done in turns, where the adapter has turns.
         """
+        connection.used_ms = self.session.now_ms
         pause = self.door.pause
         if pause.on and not connection.is_own:
 
@@ -388,6 +399,7 @@ class Endpoint:
         """Note a new peer. Called outside the door."""
         with self.door:
             self.connections.add(connection)
+            self._idle.has_come(connection, self.session)
 
     def disconnected(self, connection: Connection) -> None:
         """Forget a peer whose connection has ended. Called outside the door."""
@@ -500,6 +512,7 @@ class Endpoint:
     def answer(self, request: Request, response: RemotingCommand) -> None:
         """Give the answer of a parked request."""
         if not request.connection.closed:
+            request.connection.used_ms = self.session.now_ms
             self.respond(request, response)
 
     def answer_when_durable(
@@ -544,6 +557,7 @@ class Endpoint:
             self.name, connection, SerializeType.JSON, command, size, now_ms, monotonic_ns()
         )
         exchange.pushed = True
+        connection.used_ms = self.session.now_ms
         self._journal.append(exchange)
         self.door.emit(connection, command.encode())
         return command.opaque

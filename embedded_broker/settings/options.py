@@ -331,6 +331,8 @@ _TOPICS_AND_GROUPS = (
     Option("regionId", "DefaultRegion", "region that send answers name (MSG_REGION)"),
     Option("traceOn", True, "whether send answers ask for traces (TRACE_ON)"),
     Option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
+    Option("filterServerNums", 0, "filter servers, which are gone since 5.1.4", fixed=True),
+    Option("useTLS", False, "TLS of the broker's own requests to others", fixed=True),
     Option("enableSlaveActingMaster", False, "roles", fixed=True),
     Option("enableRemoteEscape", False, "roles", fixed=True),
 )
@@ -342,6 +344,12 @@ _ACCESS = (
         "ours: so many TCP connections are served by all brokers of a cluster and their name "
         "server; others are closed at once",
         low=1,
+    ),
+    Option(
+        "serverChannelMaxIdleTimeSeconds",
+        120,
+        "a connection is closed on which nothing came or went for so long; 0 is for ever",
+        live=False,
     ),
     Option("aclEnable", False, "ACL 1: requests are signed by plain accounts", live=False),
     Option(
@@ -411,6 +419,7 @@ _STORE = (
     Option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
     Option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
     Option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),
+    Option("brokerId", 0, "replication: 0 is a master", fixed=True),
     Option("brokerRole", "ASYNC_MASTER", "replication", choices=("ASYNC_MASTER",), fixed=True),
     Option(
         "maxTransferBytesOnMessageInMemory",
@@ -484,7 +493,7 @@ ARGUMENT_NAMES: dict[str, str] = {
 
 _TUNING_OF_THE_REAL_BROKER: Final = """
 abortFile accessMessageInMemoryMaxRatio adminBrokerThreadPoolNums
-autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 brokerId cleanFileForciblyEnable
+autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 cleanFileForciblyEnable
 clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
 diskFallRecorded diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
@@ -498,12 +507,12 @@ pullMessageThreadPoolNums pullThreadPoolQueueCapacity queryMessageThreadPoolNums
 queryThreadPoolQueueCapacity redeleteHangedFileInterval registerBrokerTimeoutMills
 registerNameServerPeriod rocketmqHome sendMessageThreadPoolNums
 sendThreadPoolQueueCapacity serverAsyncSemaphoreValue serverCallbackExecutorThreads
-serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
+serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
 serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads
 storeCheckpoint storePathCommitLog storePathConsumeQueue storePathIndex
 enableTransactionMetrics transactionMetricFlushInterval transactionOpBatchInterval
 transactionOpMsgMaxSize transferMsgByHeap transientStorePoolEnable
-transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage useTLS
+transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage
 waitTimeMillsInPullQueue waitTimeMillsInSendQueue warmMapedFileEnable
 """
 

@@ -58,11 +58,13 @@ def test_delays_on_a_process_of_5x() -> None:
     assert "rocketmq_clock: process:5.3.3 does not offer a clock that the test moves" in said
 
 
+@pytest.mark.case("W110")
 def test_a_process_of_5x() -> None:
     found, _ = outcomes("process:5.3.3")
     assert found == counts(65, 1)
 
 
+@pytest.mark.case("W110")
 def test_a_process_of_49() -> None:
     found, said = outcomes("process:4.9.7")
     assert found == counts(61, 5)

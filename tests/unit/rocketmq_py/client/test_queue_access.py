@@ -26,6 +26,7 @@ from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
+from tests.waiting import until
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -227,3 +228,20 @@ def test_every_message_of_a_batch_topic_is_found_at_its_offset(
     assert middle is not None
     assert (middle.body, middle.queue_offset, middle.keys, middle.sys_flag) == (b"", 1, ["k"], 0)
     assert access.bounds("B")[queue].max_offset == 4
+
+
+@pytest.mark.case("W18")
+def test_a_connection_that_the_broker_found_idle_is_made_anew_by_the_next_call() -> None:
+    session = VirtualClock()
+    with (
+        EmbeddedBroker(session_clock=session, topics=["T"], inproc=False) as broker,
+        QueueAccess(namesrv_addr=broker.namesrv_addr) as access,
+    ):
+        before = access.bounds("T")
+        channel = access._instance.connections.get
+        old = channel(broker.addr)
+        assert old is not None
+        session.advance(120)
+        until(lambda: channel(broker.addr) is None)
+        assert access.bounds("T") == before
+        assert channel(broker.addr) not in {None, old}

@@ -82,6 +82,14 @@ def test_every_option_is_shown_with_its_value(broker: EmbeddedBroker, peer: Wire
     }
 
 
+def test_the_properties_that_mqadmin_exports_are_there(peer: WirePeer) -> None:
+    """`exportConfigs` ends with a NullPointerException when one is not."""
+    body = peer.ask(RequestCode.GET_BROKER_CONFIG).body.decode()
+    shown = dict(line.split("=", 1) for line in body.splitlines())
+    wanted = {"brokerId": "0", "filterServerNums": "0", "useTLS": "false"}
+    assert {name: shown.get(name) for name in wanted} == wanted
+
+
 def test_a_4_9_version_has_no_state(start_broker: StartBroker, connect: Connect) -> None:
     broker = start_broker(profile="rocketmq-4.9")
     answer = connect(broker.addr).ask(RequestCode.GET_BROKER_CONFIG)
