@@ -109,12 +109,21 @@ def fraction(text: str) -> Term:
 
 
 def negated(term: Term) -> Term:
-    """Give the number with the other sign; of what is no number, nothing."""
-    text, value = f"(- {term.text})", term.give({}) if term.kind in _NUMBERS else None
-    if not isinstance(value, (int, float)):
-        return Term(Kind.NULL, lambda _: None, text=text)
-    changed = -value
-    return Term(term.kind, lambda _: changed, text=text)
+    """Give the number with the other sign; of what is no number, nothing.
+
+    What is no number is asked all the same: it may fail the whole expression.
+    """
+    give, text = term.give, f"(- {term.text})"
+    if term.kind in _NUMBERS:
+        value = give({})
+        changed = -value if isinstance(value, (int, float)) else None
+        return Term(term.kind, lambda _: changed, text=text)
+
+    def nothing(properties: Properties) -> Value:
+        give(properties)
+        return None
+
+    return Term(Kind.NULL, nothing, text=text)
 
 
 def truth_of(term: Term) -> Term:

@@ -96,6 +96,9 @@ def test_switched_off_it_refuses_also_what_it_has_read() -> None:
     filters = Filters(with_sql=lambda: allowed)
     filters.of("SQL92", "a = 1")
     allowed = False
-    with pytest.raises(Refused, match="filter message by SQL92") as caught:
-        filters.of("SQL92", "a = 1")
-    assert caught.value.reason is Reason.FAILED
+    for ask in (filters.of, filters.check):
+        with pytest.raises(Refused, match="filter message by SQL92") as caught:
+            ask("SQL92", "a = 1")
+        assert caught.value.reason is Reason.FAILED
+    filters.check("TAG", "a = 1")
+    assert filters.of("TAG", "a")
