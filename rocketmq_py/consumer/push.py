@@ -132,7 +132,7 @@ class DefaultMQPushConsumer(_Settings):
             raise MQClientException(problem, topic=topic)
         kind = TAG
         if isinstance(expression, MessageSelector):
-            expression, kind = expression.expression, expression.expression_type
+            kind, expression = expression.expression_type, expression.expression
         if kind == TAG:
             _check_tags(topic, expression)
         member = self._member if self._life.state == "running" else None
