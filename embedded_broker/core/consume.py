@@ -108,12 +108,8 @@ class Consume:
     _deliveries: DeliveryLog
     _statistics: Statistics
     waiters: Waiters
-    filters: Filters = field(init=False)
+    filters: Filters
     _heir: "Consume | None" = field(default=None, init=False)
-
-    @filters.default
-    def _make_filters(self) -> Filters:
-        return Filters(with_sql=partial(self._config.flag, "enablePropertyFilter"))
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
         """Give messages, or say why there are none; None: `reply` is told later."""

@@ -11,6 +11,7 @@ from typing import Final
 from embedded_broker.core import metrics
 from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.consume import Consume
+from embedded_broker.core.filters import Filters
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
@@ -83,6 +84,7 @@ def install(parts: BrokerParts) -> None:
         deliveries=parts.deliveries,
         statistics=parts.statistics,
         waiters=waiters,
+        filters=_filters_of(parts),
     )
     parts.queries = Queries(
         door=parts.door, store=parts.store, topics=parts.topics, timer_topic=parts.timers.topic
@@ -108,6 +110,14 @@ def install(parts: BrokerParts) -> None:
     metrics.register(parts.statistics.registry, sources)
     _take_messages(parts)
     _register(parts)
+
+
+def _filters_of(parts: BrokerParts) -> Filters:
+    """What consumers may select by, and with which words."""
+    return Filters(
+        with_sql=partial(parts.config.flag, "enablePropertyFilter"),
+        with_searches=parts.profile.searches_by_sql,
+    )
 
 
 def _register(parts: BrokerParts) -> None:

@@ -7,6 +7,7 @@ queues, who subscribes, long polling.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from embedded_broker.core.filters.sql import SQL92, SqlFilter, sql_filter
@@ -31,10 +32,17 @@ _NO_CODES: Final[frozenset[int]] = frozenset()
 
 
 class Filters:
-    """Makes filters. One that was made for an expression is given again for the same."""
+    """Makes filters. One that was made for an expression is given again for the same.
 
-    def __init__(self, *, with_sql: Callable[[], bool] = lambda: True) -> None:
-        self.makers: dict[str, Maker] = {TAG: tag_filter, SQL92: sql_filter}
+    ``with_sql`` says whether SQL92 may be used now, ``with_searches`` whether it has CONTAINS,
+    STARTSWITH and ENDSWITH.
+    """
+
+    def __init__(
+        self, *, with_sql: Callable[[], bool] = lambda: True, with_searches: bool = True
+    ) -> None:
+        by_sql = partial(sql_filter, with_searches=with_searches)
+        self.makers: dict[str, Maker] = {TAG: tag_filter, SQL92: by_sql}
         """By type of expression; the name is what clients say."""
         self._with_sql = with_sql
         self._made: dict[tuple[str | None, str, frozenset[int]], Filter | None] = {}

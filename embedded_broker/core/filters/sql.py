@@ -38,11 +38,16 @@ class SqlFilter:
             return False
 
 
-def sql_filter(expression: str, codes: frozenset[int]) -> SqlFilter:  # noqa: ARG001 - of tags
+def sql_filter(
+    expression: str,
+    codes: frozenset[int],  # noqa: ARG001 - of tags
+    *,
+    with_searches: bool = True,
+) -> SqlFilter:
     """Make the filter of an expression; raises ``BodyError`` for one that is wrong."""
     from embedded_broker.core.filters.sql_parser import parse  # for those who use it
 
     try:
-        return SqlFilter(parse(expression))
+        return SqlFilter(parse(expression, with_searches=with_searches))
     except SqlError as error:
         raise BodyError(SQL92, str(error)) from error

@@ -27,18 +27,21 @@ _LITERALS: Final = {"TRUE", "FALSE", "NULL", "whole", "fraction", "text"}
 _BEGINNINGS: Final = {"NOT", "-", "(", "name", *_LITERALS}
 
 
-def parse(expression: str) -> Term:
-    """Read a condition; raises `SqlError` with what is wrong and where."""
+def parse(expression: str, *, with_searches: bool = True) -> Term:
+    """Read a condition; raises `SqlError` with what is wrong and where.
+
+    Without ``with_searches`` CONTAINS, STARTSWITH and ENDSWITH are names like any other.
+    """
     if len(expression) > LENGTH_MAX:
         raise SqlError(f"the expression has {len(expression)} characters, at most {LENGTH_MAX}")
-    return _Parser(expression).condition()
+    return _Parser(Words(expression, with_searches=with_searches)).condition()
 
 
 class _Parser:
     """One expression while it is read."""
 
-    def __init__(self, expression: str) -> None:
-        self._words = Words(expression)
+    def __init__(self, words: Words) -> None:
+        self._words = words
         self._at = 0
         self._nested = 0
         self._read: Word | None = None

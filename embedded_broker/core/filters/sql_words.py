@@ -11,17 +11,15 @@ from typing import Final, NamedTuple
 
 from embedded_broker.core.filters.sql_values import SqlError
 
-KEYWORDS: Final = (
-    *("NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS"),
-    *("CONTAINS", "STARTSWITH", "ENDSWITH"),
-)
+_KEYWORDS: Final = ("NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS")
+_SEARCHES: Final = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 _KINDS: Final = {"whole": "DECIMAL_LITERAL", "fraction": "FLOATING_POINT_LITERAL"} | {
     "text": "STRING_LITERAL",
     "name": "ID",
 }
 _SIGNS: Final = ("=", "<>", ">", ">=", "<", "<=", "(", ",", ")", "+", "-")
 _IMAGES: Final = (
-    {word: f'"{word}"' for word in KEYWORDS}
+    {word: f'"{word}"' for word in (*_KEYWORDS, *_SEARCHES)}
     | {kind: f"<{image}>" for kind, image in _KINDS.items()}
     | {sign: f'"{sign}"' for sign in _SIGNS}
 )
@@ -63,10 +61,15 @@ class UnexpectedError(SqlError):
 
 
 class Words:
-    """The words of one expression."""
+    """The words of one expression.
 
-    def __init__(self, expression: str) -> None:
+    Without ``with_searches`` they are those of 4.9: three keywords are names, and errors do not
+    list what its parser has looked for ahead.
+    """
+
+    def __init__(self, expression: str, *, with_searches: bool = True) -> None:
         self._text = _as_java_counts(expression)
+        self._names = () if with_searches else _SEARCHES
 
     def read(self, begin: int) -> Word:
         """Give the first word that begins there or behind; raises `SqlError` where none can be."""
@@ -79,9 +82,12 @@ class Words:
         if found is None:
             raise SqlError(self._unreadable(at), _SCANNER)
         kind, word = found.lastgroup or "", found[0]
-        if kind == "sign" or (kind == "name" and word.upper() in KEYWORDS):
+        if kind == "sign" or (kind == "name" and self._is_keyword(word.upper())):
             kind = word.upper()
         return Word(kind, word, at, found.end())
+
+    def _is_keyword(self, word: str) -> bool:
+        return word in _IMAGES and word not in self._names
 
     def unexpected(
         self, word: Word, wanted: Collection[str], last: Collection[str] = ()
@@ -91,7 +97,8 @@ class Words:
         if word.kind != END:
             met = f' {_IMAGES[word.kind]} "{_escaped(word.text)} "'
         line, column = self._place(min(word.at, len(self._text) - 1))
-        kinds = [kind for kind in _IMAGES if kind in wanted] + list(last)
+        known = (kind for kind in _IMAGES if kind not in self._names)
+        kinds = [kind for kind in known if kind in wanted] + ([] if self._names else list(last))
         listed = "".join(f"{_IMAGES[kind]} ...\n    " for kind in kinds)
         return UnexpectedError(
             f'Encountered "{met}" at line {line}, column {column}.\n'

@@ -19,9 +19,8 @@ from typing import Final
 from tests.interop.java_tools import QUIET, jars
 
 HERE: Final = Path(__file__).parent
-KEPT: Final = HERE / "answers.json.gz"
-VERSION: Final = "5.3.3"
-PAIRS: Final = 15_000
+PAIRS: Final = {"5.3.3": 15_000, "4.9.7": 3_000}
+"""Releases, and how many pairs each is asked about."""
 WORDS_EVERY: Final = 5
 
 NAMES: Final = ["a", "b", "c", "A", "TAGS", "_x$1", "missing", "nota", "in1"]
@@ -136,17 +135,22 @@ class Draw:
         return " ".join(draw.choices(WORDS, k=draw.randint(1, 10)))
 
 
-def drawn() -> list[tuple[str, dict[str, str]]]:
-    """Give all pairs."""
+def kept(version: str) -> Path:
+    """Where the answers of a release are."""
+    return HERE / f"answers-{version}.json.gz"
+
+
+def drawn(count: int) -> list[tuple[str, dict[str, str]]]:
+    """Give so many pairs."""
     draw = Draw(92)
     return [
         (draw.words() if number % WORDS_EVERY == 0 else draw.written(), draw.properties())
-        for number in range(PAIRS)
+        for number in range(count)
     ]
 
 
-def asked(pairs: list[tuple[str, dict[str, str]]]) -> list[list[str]]:
-    """Let RocketMQ's filter answer: a letter, and what clients are told of a C."""
+def asked(pairs: list[tuple[str, dict[str, str]]], version: str) -> list[list[str]]:
+    """Let a release's filter answer: a letter, and what clients are told of a C."""
 
     def coded(text: str) -> str:
         return base64.b64encode(text.encode()).decode()
@@ -155,7 +159,7 @@ def asked(pairs: list[tuple[str, dict[str, str]]]) -> list[list[str]]:
         " ".join(map(coded, [expression, *(word for item in found.items() for word in item)]))
         for expression, found in pairs
     ]
-    path = jars(VERSION, "rocketmq-filter")
+    path = jars(version, "rocketmq-filter")
     with tempfile.TemporaryDirectory() as out:
         subprocess.run(["javac", "-d", out, "-cp", path, str(HERE / "SqlOracle.java")], check=True)
         done = subprocess.run(
@@ -175,16 +179,17 @@ def decoded(word: str) -> str:
 
 
 def main() -> None:
-    pairs = drawn()
-    answers = asked(pairs)
-    if len(answers) != len(pairs):
-        raise RuntimeError(f"{len(answers)} answers to {len(pairs)} questions")
-    kept = {
-        "note": f"rocketmq-filter {VERSION} says: T, F, N unknown, X not evaluated, C refused, why",
-        "pairs": [[*pair, *answer] for pair, answer in zip(pairs, answers, strict=True)],
-    }
-    KEPT.write_bytes(gzip.compress(json.dumps(kept, indent=0).encode(), mtime=0))
-    print(Counter(answer[0] for answer in answers))
+    for version, count in PAIRS.items():
+        pairs = drawn(count)
+        answers = asked(pairs, version)
+        if len(answers) != len(pairs):
+            raise RuntimeError(f"{len(answers)} answers to {len(pairs)} questions")
+        document = {
+            "note": f"rocketmq-filter {version}: T, F, N unknown, X not evaluated, C refused, why",
+            "pairs": [[*pair, *answer] for pair, answer in zip(pairs, answers, strict=True)],
+        }
+        kept(version).write_bytes(gzip.compress(json.dumps(document, indent=0).encode(), mtime=0))
+        print(version, Counter(answer[0] for answer in answers))
 
 
 if __name__ == "__main__":

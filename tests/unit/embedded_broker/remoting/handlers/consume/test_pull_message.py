@@ -354,6 +354,16 @@ def test_an_expression_of_a_heartbeat_that_is_wrong_is_27_until_another_one_come
     assert bodies(pulled(3, "a = '7'", "SQL92")) == [b"m0"]
 
 
+@pytest.mark.parametrize(("profile", "found"), [("rocketmq-5.x", [b"m0"]), ("rocketmq-4.9", [])])
+def test_4_9_reads_a_search_up_to_its_word_and_a_property_is_never_true(
+    start_broker: StartBroker, connect: Connect, profile: str, found: list[bytes]
+) -> None:
+    peer = connect(start_broker(profile=profile).addr)
+    fill_with(peer, {"a": "north-east"}, {"a": "south"})
+    answer = selected(peer, "a CONTAINS 'north'")
+    assert (bodies(answer), bounds(answer)[2]) == (found, 2)
+
+
 @pytest.mark.case("W70")
 def test_the_negation_of_what_is_unknown_is_unknown(peer: WirePeer) -> None:
     fill_with(peer, {}, {"a": "2"})
