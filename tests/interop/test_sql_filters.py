@@ -102,7 +102,7 @@ def test_our_client_gets_what_matches(namesrv: str, topic: str) -> None:
     ours.subscribe(topic, MessageSelector.by_sql(CONDITION))
     ours.register_message_listener(inbox)
     with ours:
-        came = [inbox.arrived.get(timeout=40)[0].keys for _ in WANTED]
+        came = [inbox.arrived.get(timeout=40)[0].body.decode() for _ in WANTED]
     assert sorted(came) == sorted(WANTED)
     assert inbox.arrived.empty()
 
@@ -151,8 +151,8 @@ def subscribed(*told: tuple[str, str]) -> Ask:
         for version, (kind, expression) in enumerate(told, 1):
             wanted = {topic: expression}
             peer.heartbeat("c", consumer(group, wanted, expression_type=kind, sub_version=version))
-            fields = {"consumerGroup": group, "subVersion": str(version)}
-            found.append(shown(peer.pull(topic, **fields, sysFlag=FROM_HEARTBEAT)))
+            fields = {"consumerGroup": group, "sysFlag": FROM_HEARTBEAT, "subVersion": str(version)}
+            found.append(shown(peer.pull(topic, 0, **fields)))
         return [found]
 
     return ask
