@@ -125,6 +125,10 @@ def test_what_cannot_be_converted_fails_all_of_an_expression() -> None:
     assert not found.matches({"a": "3.5", "b": "x"})
     assert found.matches({"a": "3", "b": "x"})
     assert sql_filter("b = 'x' OR a > 5", NO_CODES).matches({"a": "3.5", "b": "x"})
+    # What stands behind a minus is looked at, though a condition has no number.
+    negated = sql_filter("- (a > 5) = b OR TRUE", NO_CODES)
+    assert negated.matches({"a": "3"})
+    assert not negated.matches({"a": "3.5"})
 
 
 @given(
