@@ -25,7 +25,7 @@ from tests.interop.test_real_broker import Inbox
 from tests.unit.embedded_broker.wire_peer import WirePeer, bodies, consumer
 from tests.waiting import until
 
-CONDITION = "amount > 5 AND region IN ('north', 'south') OR NOT big IS NULL"
+CONDITION = "amount > 5 AND region IN ('north', 'south') OR big IS NOT NULL"
 MESSAGES = {
     "yes1": {"amount": "7", "region": "north"},
     "no1": {"amount": "5", "region": "north"},
@@ -167,7 +167,7 @@ def shown(answer: RemotingCommand) -> list[object]:
 
 QUESTIONS: dict[str, Ask] = {
     **{f"46 {text!r}": check("SQL92", text) for text in (*WRONG, CONDITION, "NULL", "TRUE x")},
-    **{f"46 {kind!r}": check(kind, "amount > '5'") for kind in ("TAG", "", None)},
+    **{f"46 of type {kind!r}": check(kind, "amount > '5'") for kind in ("TAG", "", None)},
     "11": pull("SQL92", CONDITION),
     "11 none": pull("SQL92", "amount > 1000"),
     "11 no type": pull("", "yes"),
