@@ -169,7 +169,7 @@ QUESTIONS: dict[str, Ask] = {
     **{f"46 {text!r}": check("SQL92", text) for text in (*WRONG, CONDITION, "NULL", "TRUE x")},
     **{f"46 of type {kind!r}": check(kind, "amount > '5'") for kind in ("TAG", "", None)},
     "11": pull("SQL92", CONDITION),
-    "11 none": pull("SQL92", "amount > 1000"),
+    "11 none": pull("SQL92", "amount < 0"),
     "11 no type": pull("", "yes"),
     "heartbeat": subscribed(("SQL92", CONDITION)),
     "heartbeat of tags": subscribed(("", "*"), ("TAG", "*")),
