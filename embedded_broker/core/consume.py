@@ -27,6 +27,7 @@ from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable, offset_problem
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -108,12 +109,8 @@ class Consume:
     _deliveries: DeliveryLog
     _statistics: Statistics
     waiters: Waiters
-    filters: Filters = field(init=False)
+    filters: Filters
     _heir: "Consume | None" = field(default=None, init=False)
-
-    @filters.default
-    def _make_filters(self) -> Filters:
-        return Filters(with_sql=partial(self._config.flag, "enablePropertyFilter"))
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
         """Give messages, or say why there are none; None: `reply` is told later."""
@@ -311,9 +308,17 @@ class Consume:
         return self._of_heartbeat(data)
 
     def _of_heartbeat(self, data: SubscriptionData) -> Filter | None:
+        """Give the filter of a subscription; nobody refused the heartbeat that brought it."""
+        kind = data.expression_type or TAG
         try:
-            return self.filters.of(data.expression_type, data.sub_string, data.code_set)
-        except Refused as refused:
-            if refused.reason is Reason.SUBSCRIPTION_PARSE_FAILED:
-                return NO_TAG  # nobody refused the heartbeat
-            raise
+            wanted = self.filters.made(kind, data.sub_string, data.code_set)
+        except BodyError as error:
+            if kind == TAG:
+                return NO_TAG
+            raise Refused(
+                Reason.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist!Your expression may be wrong! "
+                f"{data.topic}: {error.reason}",
+            ) from error
+        self.filters.allow(kind)
+        return wanted

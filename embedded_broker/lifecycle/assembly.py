@@ -14,6 +14,7 @@ from embedded_broker.core.access.user_administration import UserAdministration
 from embedded_broker.core.access.users import UserAccess
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.figures import Figures
+from embedded_broker.core.filters import Filters
 from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.assignment import Assignment
 from embedded_broker.core.pop.checks import PopChecks
@@ -116,6 +117,7 @@ def install(parts: BrokerParts) -> None:
         deliveries=parts.deliveries,
         statistics=parts.statistics,
         waiters=waiters,
+        filters=_filters_of(parts),
     )
     parts.queries = Queries(
         door=parts.door, store=parts.store, topics=parts.topics, timer_topic=parts.timers.topic
@@ -142,6 +144,14 @@ def install(parts: BrokerParts) -> None:
     _take_messages(parts)
     _pop(parts)
     _register(parts)
+
+
+def _filters_of(parts: BrokerParts) -> Filters:
+    """What consumers may select by, and with which words."""
+    return Filters(
+        with_sql=partial(parts.config.flag, "enablePropertyFilter"),
+        with_searches=parts.profile.searches_by_sql,
+    )
 
 
 def _register(parts: BrokerParts) -> None:

@@ -71,6 +71,8 @@ class Profile:
     """40 is sent to broadcasting groups too."""
     checks_group_names: bool
     """Request 200 refuses a bad group name."""
+    searches_by_sql: bool
+    """CONTAINS, STARTSWITH and ENDSWITH are words of SQL92; 4.9 reads on up to there only."""
     resets_at_pull: bool
     """An offset that is reset reaches a consumer as the answer to its next pull, not by 220."""
     takes_fingerprints: bool
@@ -109,6 +111,7 @@ PROFILES: dict[str, Profile] = {
         locked_group_gives_up=False,
         tells_broadcasting_groups=True,
         checks_group_names=False,
+        searches_by_sql=False,
         resets_at_pull=False,
         takes_fingerprints=False,
         options={"transactionCheckInterval": 60_000},
@@ -137,6 +140,7 @@ PROFILES: dict[str, Profile] = {
         locked_group_gives_up=True,
         tells_broadcasting_groups=False,
         checks_group_names=True,
+        searches_by_sql=True,
         resets_at_pull=True,
         takes_fingerprints=True,
     ),

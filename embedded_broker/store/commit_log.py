@@ -22,6 +22,7 @@ from rocketmq_py.protocol.message_codec import (
     MAGIC_V2,
     MessageRecord,
     decode_record,
+    decode_record_properties,
 )
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
@@ -191,6 +192,16 @@ class CommitLog:
             return None
         try:
             return decode_record(view)
+        except RecordError:
+            return None
+
+    def properties(self, offset: int) -> dict[str, str] | None:
+        """Decode the properties of the record at an offset, not its body; None as `record`."""
+        view = self.read(offset)
+        if view is None:
+            return None
+        try:
+            return decode_record_properties(view)
         except RecordError:
             return None
 

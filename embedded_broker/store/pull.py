@@ -6,7 +6,7 @@ for who asks, ``message_store.py`` for the face.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import accumulate
 from typing import Final, Protocol
@@ -20,7 +20,6 @@ from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
 from embedded_broker.store.placing import NOT_QUEUED
 from embedded_broker.store.side_files import repair_command
 from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
-from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
 ANSWER_BYTES_MAX: Final = FRAME_SIZE_MAX - 65_536
@@ -50,8 +49,9 @@ class Filter(Protocol):
     """Which messages somebody wants: a value that is asked twice, and as cheaply as it can be.
 
     First about a queue's entry, by ``codes``: what has none of these tags codes is passed over, and
-    its record is not touched. Then by ``accepts``, if ``reads_records`` says that the entry cannot
-    tell all. Where anybody takes a filter, None stands for one that every message passes.
+    its record is not touched. Then by ``accepts``, if ``reads_properties`` says that the entry
+    cannot tell all; nobody selects by bodies, which may be large. Where anybody takes a filter,
+    None stands for one that every message passes.
     """
 
     @property
@@ -59,11 +59,11 @@ class Filter(Protocol):
         """The tags codes of the messages that may be wanted; None: the code does not matter."""
 
     @property
-    def reads_records(self) -> bool:
+    def reads_properties(self) -> bool:
         """Whether the answer depends on more than the tags code."""
 
-    def accepts(self, entry: Entry, record: MessageRecord | None) -> bool:
-        """Say whether a message is wanted; ``record`` is never None if it ``reads_records``."""
+    def accepts(self, entry: Entry, properties: Mapping[str, str] | None) -> bool:
+        """Say whether a message is wanted; ``properties`` is None unless it reads them."""
 
 
 WRONG_OFFSET: Final = frozenset({GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY})
@@ -164,7 +164,7 @@ def _walk(
     log_min = log.min_offset
     doubtful = log.checked_from
     codes = None if wanted is None else wanted.codes
-    judge = wanted if wanted is not None and wanted.reads_records else None
+    judge = wanted if wanted is not None and wanted.reads_properties else None
     for at, size, code in queue.file_entries(offset):
         if offset >= last or (count and (count >= most or total + size > bytes_max)):
             break
@@ -219,7 +219,7 @@ def _walk_batches(
     count = total = 0
     removed = False
     codes = None if wanted is None else wanted.codes
-    judge = wanted if wanted is not None and wanted.reads_records else None
+    judge = wanted if wanted is not None and wanted.reads_properties else None
     for first, messages, entry in queue.file_batches(offset):
         at, size, code = entry
         if first >= last or (count and (count + messages > most or total + size > bytes_max)):
@@ -277,13 +277,13 @@ def _is_sound(log: CommitLog, queue: ConsumeQueue, number: int, entry: Entry) ->
 
 
 def is_wanted(wanted: Filter, entry: Entry, log: CommitLog) -> bool:
-    """Ask a filter about one message; a record is read only if that is needed."""
-    if not wanted.reads_records:
+    """Ask a filter about one message; its record is read only if that is needed."""
+    if not wanted.reads_properties:
         return wanted.accepts(entry, None)
     if wanted.codes is not None and entry[2] not in wanted.codes:
         return False
-    record = log.record(entry[0])
-    return record is not None and wanted.accepts(entry, record)
+    properties = log.properties(entry[0])
+    return properties is not None and wanted.accepts(entry, properties)
 
 
 def _read_all(

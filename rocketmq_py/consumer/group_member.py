@@ -22,6 +22,7 @@ from rocketmq_py.consumer.pull_loop import PullLoop
 from rocketmq_py.consumer.rebalance import Rebalancer
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.subscription_check import check_subscriptions
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
@@ -108,13 +109,23 @@ class GroupMember:
     def start(self) -> None:
         """Begin: routes, heartbeat, first assignment and first pulls, in the caller's thread.
 
-        What cannot be done yet (no route, no broker) is tried again in background.
+        What cannot be done yet (no route, no broker) is tried again in background. Raises
+        MQClientException when a broker does not take a subscription.
         """
+        check_subscriptions(self.engine, self.group, self.subscriptions(), START_S)
         period_ms = self._config.consume_timeout * MINUTE_MS
         self._sweeps = self.engine.schedule_every(
             period_ms, period_ms, partial(self.engine.submit, self.sweep)
         )
         self.rebalancer.run(START_S)
+
+    def check(self, topic: str, expression: str | None, expression_type: str) -> None:
+        """Ask a broker whether it takes a subscription; raises MQClientException when not.
+
+        Raises BodyError for one that nobody takes.
+        """
+        asked = SubscriptionData.parse(topic, expression, 0, expression_type)
+        check_subscriptions(self.engine, self.group, [asked], START_S)
 
     def end(self, timeout: float) -> None:
         """Leave the group: no new messages, up to ``timeout`` seconds for those with a listener.

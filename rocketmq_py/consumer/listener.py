@@ -54,10 +54,12 @@ class ConsumeFromWhere(Enum):
 
 @frozen
 class MessageSelector:
-    """Which messages of a topic a consumer wants; made by `by_tag`.
+    """Which messages of a topic a consumer wants; made by `by_tag` or `by_sql`.
 
     >>> MessageSelector.by_tag("TagA || TagB").expression
     'TagA || TagB'
+    >>> MessageSelector.by_sql("amount > 5 AND region IN ('north', 'south')").expression_type
+    'SQL92'
     """
 
     expression: str
@@ -72,6 +74,24 @@ class MessageSelector:
     def byTag(cls, tags: str) -> Self:  # noqa: N802 - Java spelling of `by_tag`
         """Java spelling of `by_tag`."""
         return cls.by_tag(tags)
+
+    @classmethod
+    def by_sql(cls, condition: str) -> Self:
+        """Messages whose properties fulfil a SQL92 condition, which the broker checks.
+
+        There are ``= <> < <= > >=``, ``BETWEEN``, ``IN``, ``IS NULL``, ``CONTAINS``,
+        ``STARTSWITH``, ``ENDSWITH`` (each with ``NOT``), ``AND``, ``OR`` and parentheses; texts
+        stand in single quotes. A property that is missing, or is no number where it is compared
+        with one, makes no message match. RocketMQ's own brokers need ``enablePropertyFilter=true``.
+        """
+        if not isinstance(condition, str):
+            raise TypeError(f"a condition is a str, not {type(condition).__name__}")
+        return cls(condition, "SQL92")
+
+    @classmethod
+    def bySql(cls, condition: str) -> Self:  # noqa: N802 - Java spelling of `by_sql`
+        """Java spelling of `by_sql`."""
+        return cls.by_sql(condition)
 
 
 @define(slots=True)

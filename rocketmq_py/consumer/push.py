@@ -26,12 +26,12 @@ from rocketmq_py.consumer.listener import (
 from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import (
+    BodyError,
     ClientClosedError,
     ConfigError,
     MQClientException,
     NoRouteError,
     NotStartedError,
-    RocketMQError,
     UnsupportedOperationError,
 )
 from rocketmq_py.message import MessageExt
@@ -53,6 +53,7 @@ else:
 logger = logging.getLogger(__name__)
 
 SUBSCRIBE_ALL = "*"
+TAG = "TAG"
 
 _BLANK = re.compile(r"\s")
 _SIGN = re.compile(r"[<>='\"]")
@@ -118,28 +119,32 @@ class DefaultMQPushConsumer(_Settings):
     ) -> None:
         """Subscribe to a topic. This works after `start`, too.
 
-        `expression` names tags separated by ``||``; None, "" and ``*`` mean all messages. A second
-        call for a topic replaces the first. Raises MQClientException for an impossible topic,
-        UnsupportedOperationError for an SQL filter, TypeError for an expression that is no text.
+        `expression` names tags separated by ``||``; None, "" and ``*`` mean all messages. A
+        condition on properties is a `MessageSelector.by_sql`, which a broker is asked about: by
+        this call when the consumer runs, else by `start`. A second call for a topic replaces the
+        first. Raises MQClientException for an impossible topic or expression,
+        UnsupportedOperationError for a condition that is given as tags, TypeError for an expression
+        that is no text.
         """
         self._life.check_process()
         problem = topic_problem(topic)
         if problem is not None:
             raise MQClientException(problem, topic=topic)
+        kind = TAG
         if isinstance(expression, MessageSelector):
-            if expression.expression_type != "TAG":
-                raise UnsupportedOperationError(
-                    f"{expression.expression_type} selectors are not built: select by tag"
-                )
-            expression = expression.expression
-        _check_expression(topic, expression)
+            kind, expression = expression.expression_type, expression.expression
+        if kind == TAG:
+            _check_tags(topic, expression)
+        member = self._member if self._life.state == "running" else None
         try:
-            self._subscriptions.put(topic, expression)
-        except RocketMQError as error:
+            if member is not None:
+                member.check(topic, expression, kind)
+            self._subscriptions.put(topic, expression, kind)
+        except BodyError as error:
             raise MQClientException(f"subscription of {topic}: {error}", topic=topic) from error
-        if self._member is not None and self._life.state == "running":
-            self._member.engine.send_heartbeats(0)
-            self._member.engine.rebalance_soon()
+        if member is not None:
+            member.engine.send_heartbeats(0)
+            member.engine.rebalance_soon()
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
@@ -169,7 +174,8 @@ class DefaultMQPushConsumer(_Settings):
         When it returns and the name server knows the topics, this member has its queues: what is
         sent from now on is received, whatever `consume_from_where` says. What does not answer is
         asked again in background. Raises MQClientException for an impossible group, a missing
-        listener, a second start, or a second consumer of the group with the same client id;
+        listener, a second start, a second consumer of the group with the same client id, or a
+        condition that a broker does not take;
         ClientClosedError after `shutdown`; ConfigError for settings that contradict each other.
         """
         with self._life.starting():
@@ -326,8 +332,8 @@ class DefaultMQPushConsumer(_Settings):
         raise NotStartedError(f"{self._who()} is not started")
 
 
-def _check_expression(topic: str, expression: object) -> None:
-    """Refuse what is SQL, and warn of tags that are hardly meant so.
+def _check_tags(topic: str, expression: object) -> None:
+    """Refuse conditions, and warn of tags that are hardly meant so.
 
     A tag may hold blanks, quotes and signs, and would match a message that has just this tag.
     """
@@ -339,13 +345,13 @@ def _check_expression(topic: str, expression: object) -> None:
     for tag in filter(None, map(str.strip, expression.split("||"))):
         if _BLANK.search(tag) and _SQL.search(tag):
             raise UnsupportedOperationError(
-                f"subscription of {topic}: {expression!r} is no tag expression; SQL filters are "
-                "not supported by this client yet: name tags, separated by ||"
+                f"subscription of {topic}: {expression!r} is no tag expression; a condition is "
+                "given as MessageSelector.by_sql(...), tags are separated by ||"
             )
         if _BLANK.search(tag) or _SIGN.search(tag):
             logger.warning(
                 "subscription of %s: only messages whose tag is just %r match; tags are separated "
-                "by ||, SQL filters are not supported by this client yet",
+                "by ||, and a condition is given as MessageSelector.by_sql(...)",
                 topic,
                 tag,
             )

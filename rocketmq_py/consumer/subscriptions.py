@@ -26,17 +26,17 @@ class SubscriptionTable:
         self._lock = threading.Lock()
         self._by_topic: dict[str, SubscriptionData] = {}
 
-    def put(self, topic: str, expression: str | None) -> None:
-        """Subscribe, or replace the subscription; None, "" and ``*`` mean all messages.
+    def put(self, topic: str, expression: str | None, expression_type: str = "TAG") -> None:
+        """Subscribe, or replace the subscription; of tags None, "" and ``*`` mean all messages.
 
-        Raises BodyError for an expression that names no tag.
+        Raises BodyError for an expression that names no tag, and for an empty one of another type.
         """
         # Bodies take 10 ms to import, which a program that only defines a consumer saves.
         from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 
         with self._lock:
             version = self._next_version(topic)
-            subscription = SubscriptionData.parse(topic, expression or "*", version)
+            subscription = SubscriptionData.parse(topic, expression, version, expression_type)
             self._by_topic = {**self._by_topic, topic: subscription}
 
     def remove(self, topic: str) -> None:

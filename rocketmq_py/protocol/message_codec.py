@@ -279,6 +279,30 @@ def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) ->
     )
 
 
+def decode_record_properties(record: Buffer) -> dict[str, str]:
+    """Read the properties of one whole record, and nothing else: its body may be large.
+
+    Raises RecordError when its lengths do not add up to its size.
+    """
+    try:
+        head = _IPV4_HEAD.unpack_from(record)
+        if head[7] & HOST_MASK:
+            layout = _HEADS[head[7] & HOST_MASK]
+            head, at = layout.unpack_from(record), layout.size
+        else:
+            at = _IPV4_HEAD_SIZE
+        at += max(head[14], 0)
+        topic_len, at = record[at], at + 1
+        if head[1] == MAGIC_V2:
+            topic_len, at = topic_len << 8 | record[at], at + 1
+        at += topic_len + 2
+        if at + (record[at - 2] << 8 | record[at - 1]) != len(record):
+            raise RecordError(0, "properties length", "it does not end with the record")
+    except (StructError, IndexError) as error:
+        raise RecordError(0, "size", f"{len(record)} bytes are too few") from error
+    return decode_properties(bytes(record[at:]))
+
+
 def iter_records(buffer: Buffer, *, check_crc: bool = True) -> Iterator[MessageRecord]:
     """Give the records of a body one after the other, up to its end.
 

@@ -17,15 +17,12 @@ pytest.importorskip(
 if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
-from attrs import frozen
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.clock import monotonic
-from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.message_codec import MessageRecord
 from spark_connector.decoding.read_columns import _TYPES, ALIASES
 from tests.spark.queries import read_all, stream
 from tests.unit.spark_connector.decoding.test_columns_as_clients_see_them import SHOWN, Both, both
@@ -70,33 +67,12 @@ def plain(value: Any) -> Any:
     return dict(value) if isinstance(value, list) else value
 
 
-@frozen
-class South:
-    """What a broker makes of the one SQL expression of the test below."""
-
-    codes: None = None
-    reads_records: bool = True
-
-    def accepts(self, _entry: object, record: MessageRecord | None) -> bool:
-        assert record is not None
-        properties = record.properties
-        return properties["region"] == "south" and int(properties["size"]) > 30
-
-
-def sql_filter(expression: str, _codes: frozenset[int]) -> South:
-    """Parses one expression, as a broker that knows SQL does; ours knows none."""
-    if expression != SQL:
-        raise BodyError("filter", f"no SQL: {expression}")
-    return South()
-
-
 SQL = "region = 'south' AND size > 30"
 
 
 @pytest.mark.case("SP10")
 def test_an_sql_filter_leaves_gaps_and_no_loss(spark: SparkSession, tmp_path: Path) -> None:
     with EmbeddedBroker(clock=VirtualClock()) as broker:
-        broker._parts().consume.filters.makers["SQL92"] = sql_filter
         broker.topics.create("T", queues=2)
         for number in range(300):
             region = ("north", "south", "west")[number % 3]

@@ -216,7 +216,7 @@ def _is_passed_over(
     wanted = parts.consume.wanted_by(group, record.topic)
     if wanted is not None:
         code = tags_code(record.properties.get(Prop.TAGS))
-        return not wanted.accepts((record.commit_log_offset, record.size, code), record)
+        return not wanted.accepts((record.commit_log_offset, record.size, code), record.properties)
     first = parts.deliveries.first_offset(group, record.topic, record.queue_id)
     return state is MessageState.READY and first is not None and record.queue_offset < first
 

@@ -7,6 +7,7 @@ queues, who subscribes, long polling.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from embedded_broker.core.filters.sql import SQL92, SqlFilter, sql_filter
@@ -31,52 +32,68 @@ _NO_CODES: Final[frozenset[int]] = frozenset()
 
 
 class Filters:
-    """Makes filters. One that was made for an expression is given again for the same."""
+    """Makes filters. One that was made for an expression is given again for the same.
 
-    def __init__(self, *, with_sql: Callable[[], bool] = lambda: True) -> None:
-        self.makers: dict[str, Maker] = {TAG: tag_filter, SQL92: sql_filter}
+    ``with_sql`` says whether SQL92 may be used now, ``with_searches`` whether it has CONTAINS,
+    STARTSWITH and ENDSWITH.
+    """
+
+    def __init__(
+        self, *, with_sql: Callable[[], bool] = lambda: True, with_searches: bool = True
+    ) -> None:
+        by_sql = partial(sql_filter, with_searches=with_searches)
+        self.makers: dict[str, Maker] = {TAG: tag_filter, SQL92: by_sql}
         """By type of expression; the name is what clients say."""
         self._with_sql = with_sql
         self._made: dict[tuple[str | None, str, frozenset[int]], Filter | None] = {}
 
-    def maker(self, kind: str | None) -> Maker:
-        """Give who makes filters of a type of expression; no type means tags. Refuses others."""
-        maker = self.makers.get(kind or TAG)
-        if maker is None or (maker is sql_filter and not self._with_sql()):
+    def allow(self, kind: str | None) -> None:
+        """Refuse filters by properties where the broker's settings do."""
+        if (kind or TAG) != TAG and not self._with_sql():
             raise Refused(
                 Reason.FAILED, f"The broker does not support consumer to filter message by {kind}"
             )
-        return maker
 
     def check(self, kind: str | None, expression: str) -> None:
-        """Refuse an expression that is wrong, in the words of the original's request 46."""
-        maker = self.maker(kind)
-        if maker is tag_filter:
+        """Refuse an expression that is wrong, as the original's request 46 does."""
+        if (kind or TAG) == TAG:
             return  # nobody looks at tags there
+        self.allow(kind)
         try:
-            maker(expression, _NO_CODES)
+            self.made(kind, expression)
         except BodyError as error:
             raise Refused(Reason.SUBSCRIPTION_PARSE_FAILED, error.reason) from error
 
-    def of(
-        self, kind: str | None, expression: str, codes: frozenset[int] = _NO_CODES
-    ) -> Filter | None:
-        """Give the filter of an expression; None when every message passes.
+    def of(self, kind: str | None, expression: str) -> Filter | None:
+        """Give the filter of an expression that somebody asks with; None: every message passes.
 
-        `codes` are the tags codes that came with it. Refuses a type of expression that nobody
-        makes filters of, and a wrong expression.
+        Refuses a type of expression that nobody makes filters of, and a wrong expression.
         """
-        maker = self.maker(kind)
-        asked = (kind, expression, codes)
-        if asked in self._made:
-            return self._made[asked]
+        self.allow(kind)
         try:
-            made = maker(expression, codes)
+            return self.made(kind, expression)
         except BodyError as error:
             raise Refused(
                 Reason.SUBSCRIPTION_PARSE_FAILED,
-                f"parse the consumer's subscription failed: {error}",
+                f"parse the consumer's subscription failed: {error.reason}",
             ) from error
+
+    def made(
+        self, kind: str | None, expression: str, codes: frozenset[int] = _NO_CODES
+    ) -> Filter | None:
+        """Give the filter of an expression, whoever may use it; None: every message passes.
+
+        `codes` are the tags codes that came with it. Raises ``BodyError`` for an expression that
+        is wrong, and for a type of expression that nobody makes filters of.
+        """
+        asked = (kind, expression, codes)
+        if asked in self._made:
+            return self._made[asked]
+        maker = self.makers.get(kind or TAG)
+        if maker is None:
+            known = " and ".join(self.makers)
+            raise BodyError("SubscriptionData", f"{kind} is no type of expression: {known} are")
+        made = maker(expression, codes)
         if len(expression) + len(codes) > _KEPT_LENGTH_MAX:
             return made
         if len(self._made) >= _KEPT_MAX:

@@ -10,14 +10,12 @@ from typing import ClassVar, Final
 
 from attrs import frozen
 
-from embedded_broker.core.filters.sql_terms import NoMatch, SqlError, Term
+from embedded_broker.core.filters.sql_terms import Term
+from embedded_broker.core.filters.sql_values import NoMatch, SqlError
 from embedded_broker.store.consume_queue import Entry
 from rocketmq_py.errors import BodyError
-from rocketmq_py.protocol.message_codec import MessageRecord
 
 SQL92: Final = "SQL92"
-_REFUSED: Final = "Invalid MessageSelector. "
-"""All that the original tells; what is wrong stands behind it."""
 
 
 @frozen
@@ -26,11 +24,11 @@ class SqlFilter:
 
     term: Term
     codes: ClassVar[None] = None
-    reads_records: ClassVar[bool] = True
+    reads_properties: ClassVar[bool] = True
 
-    def accepts(self, entry: Entry, record: MessageRecord | None) -> bool:  # noqa: ARG002
+    def accepts(self, entry: Entry, properties: Mapping[str, str] | None) -> bool:  # noqa: ARG002
         """Say whether the expression is true for the message."""
-        return record is not None and self.matches(record.properties)
+        return properties is not None and self.matches(properties)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
         """Say whether the expression is true for these properties."""
@@ -40,11 +38,16 @@ class SqlFilter:
             return False
 
 
-def sql_filter(expression: str, codes: frozenset[int]) -> SqlFilter:  # noqa: ARG001 - of tags
+def sql_filter(
+    expression: str,
+    codes: frozenset[int],  # noqa: ARG001 - of tags
+    *,
+    with_searches: bool = True,
+) -> SqlFilter:
     """Make the filter of an expression; raises ``BodyError`` for one that is wrong."""
     from embedded_broker.core.filters.sql_parser import parse  # for those who use it
 
     try:
-        return SqlFilter(parse(expression))
+        return SqlFilter(parse(expression, with_searches=with_searches))
     except SqlError as error:
-        raise BodyError(SQL92, f"{_REFUSED}{error}") from error
+        raise BodyError(SQL92, str(error)) from error

@@ -1,71 +1,52 @@
-"""How a SQL92 expression is written: words, and what may follow what.
+"""How a SQL92 expression is written: what may follow what.
 
 The grammar, low to high: OR; AND; ``=`` ``<>`` ``IS [NOT] NULL``; comparisons, ``[NOT] BETWEEN``,
 ``[NOT] IN``, ``[NOT] CONTAINS|STARTSWITH|ENDSWITH``; ``+ - NOT``; literals, properties,
 parentheses. As the original's parser (``SelectorParser.jj``) this one stops where an expression
 cannot go on, and what stands behind is not looked at: a parser made from a grammar would refuse
-that. Must not know: what terms mean; that is ``sql_terms.py``.
+that. Must not know: what terms mean; that is ``sql_terms.py``. Read on: ``sql_words.py``.
 """
 
-import re
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Final
 
 from embedded_broker.core.filters import sql_terms as terms
-from embedded_broker.core.filters.sql_terms import Kind, SqlError, Term
+from embedded_broker.core.filters.sql_terms import Term
+from embedded_broker.core.filters.sql_values import Kind, SqlError
+from embedded_broker.core.filters.sql_words import UnexpectedError, Word, Words, as_written
 
 LENGTH_MAX: Final = 65_536
 NESTED_MAX: Final = 64
-"""Parentheses and signs inside each other; each takes a handful of calls."""
+"""Parentheses and signs inside each other, and comparisons of comparisons; each takes a handful of
+calls when a message is looked at."""
 
-_KEYWORDS: Final = {
-    "NOT",
-    "AND",
-    "OR",
-    "BETWEEN",
-    "IN",
-    "TRUE",
-    "FALSE",
-    "NULL",
-    "IS",
-    *terms.SEARCHES,
-}
-_gap: Final = re.compile(
-    r"(?:[ \t\n\r\f]|--[^\n\r]*(?:\r\n|\n|\r)|/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/)*"
-).match
-_word: Final = re.compile(
-    r"(?P<text>'(?:''|[^'])*')"
-    r"|(?P<fraction>[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?"
-    r"|[0-9]+[eE][+-]?[0-9]+)"
-    r"|(?P<whole>0|[1-9][0-9]*[lL]?)"
-    r"|(?P<name>[A-Za-z_$][A-Za-z0-9_$]*)"
-    r"|(?P<sign><>|>=|<=|[=<>(),+\-])"
-).match
+_SEARCHES: Final = {"BETWEEN", "IN", *terms.SEARCHES}
+_COMPARISONS: Final = {"NOT", *_SEARCHES, *terms.ORDERS}
+_EQUALITIES: Final = {"=", "<>", "IS"}
+_LITERALS: Final = {"TRUE", "FALSE", "NULL", "whole", "fraction", "text"}
+_BEGINNINGS: Final = {"NOT", "-", "(", "name", *_LITERALS}
 
 
-class _Word(NamedTuple):
-    """One word; ``kind`` of a keyword or sign is itself, in capital letters."""
+def parse(expression: str, *, with_searches: bool = True) -> Term:
+    """Read a condition; raises `SqlError` with what is wrong and where.
 
-    kind: str
-    text: str
-    at: int
-
-
-def parse(expression: str) -> Term:
-    """Read a condition; raises `SqlError` with what is wrong and where."""
+    Without ``with_searches`` CONTAINS, STARTSWITH and ENDSWITH are names like any other.
+    """
     if len(expression) > LENGTH_MAX:
         raise SqlError(f"the expression has {len(expression)} characters, at most {LENGTH_MAX}")
-    return _Parser(expression).condition()
+    return _Parser(Words(expression, with_searches=with_searches)).condition()
 
 
 class _Parser:
     """One expression while it is read."""
 
-    def __init__(self, expression: str) -> None:
-        self._expression = expression
+    def __init__(self, words: Words) -> None:
+        self._words = words
         self._at = 0
         self._nested = 0
-        self._next: _Word | None = None
+        self._read: Word | None = None
+        self._missed: set[str] = set()
+        """What could have stood here, too."""
 
     def condition(self) -> Term:
         """Read the whole; what cannot go on is left."""
@@ -73,44 +54,31 @@ class _Parser:
 
     # --- words -----------------------------------------------------------------------------
 
-    def _peek(self) -> _Word:
-        if self._next is None:
-            self._next = self._read()
-        return self._next
-
     @property
-    def _kind(self) -> str:
-        """The kind of the next word."""
-        return self._peek().kind
+    def _next(self) -> Word:
+        if self._read is None:
+            self._read = self._words.read(self._at)
+        return self._read
 
-    def _read(self) -> _Word:
-        text = self._expression
-        gap = _gap(text, self._at)
-        at = self._at if gap is None else gap.end()
-        if at == len(text):
-            return _Word("END", "the end", at)
-        found = _word(text, at)
-        if found is None:
-            raise SqlError(f"{text[at : at + 20]!r} at {at} is nothing that SQL92 knows")
-        self._at = found.end()
-        kind, word = found.lastgroup or "", found[0]
-        if kind == "name" and word.upper() in _KEYWORDS:
-            kind = word.upper()
-        elif kind == "sign":
-            kind = word
-        return _Word(kind, word, at)
+    def _is(self, kinds: Collection[str]) -> bool:
+        """Whether the next word is of one of these kinds; else an error will name them."""
+        if self._next.kind in kinds:
+            return True
+        self._missed.update(kinds)
+        return False
 
     def _take(self, *kinds: str) -> str:
-        """Take the next word, which must be of one of these kinds, and give its text."""
-        word = self._peek()
-        if kinds and word.kind not in kinds:
-            raise SqlError(f"{word.text[:40]} at {word.at}: {' or '.join(kinds)} must stand there")
-        self._next = None
+        """Take the next word, which must be of one of these kinds if any, and give its text."""
+        if kinds and not self._is(kinds):
+            raise self._words.unexpected(self._next, self._missed)
+        word = self._next
+        self._at, self._read = word.end, None
+        self._missed.clear()
         return word.text
 
     def _has(self, kind: str) -> bool:
         """Take the next word if it is of this kind."""
-        if self._kind != kind:
+        if not self._is((kind,)):
             return False
         self._take()
         return True
@@ -128,36 +96,53 @@ class _Parser:
     ) -> Term:
         found = [read()]
         while self._has(word):
-            found.append(read())
+            one = read()
+            found[0] = terms.truth_of(found[0])
+            found.append(terms.truth_of(one))
         return found[0] if len(found) == 1 else join(found)
 
     def _equality(self) -> Term:
-        left = self._comparison()
-        while self._kind in {"=", "<>", "IS"}:
-            operator = self._take()
-            if operator == "=":
-                left = terms.equal(left, self._comparison())
-            elif operator == "<>":
-                left = terms.not_(terms.equal(left, self._comparison()))
-            else:
-                negated = self._has("NOT")
-                self._take("NULL")
-                left = terms.is_null(left)
-                left = terms.not_(left) if negated else left
+        left, many = self._comparison(), 0
+        while self._is(_EQUALITIES):
+            many = self._deeper(many)
+            operator = self._take().upper()
+            if operator == "IS":
+                left = self._is_null(left)
+                continue
+            left = terms.equal(left, self._comparison())
+            if operator == "<>":
+                left = terms.not_(left)
         return left
 
-    def _comparison(self) -> Term:
-        left = self._unary()
-        while True:
-            if self._kind in terms.ORDERS:
-                left = terms.ordered(left, self._take(), self._unary())
-            elif self._kind in {"NOT", "BETWEEN", "IN", *terms.SEARCHES}:
-                left = self._search(left, wanted=not self._has("NOT"))
-            else:
-                return left
+    def _is_null(self, left: Term) -> Term:
+        negated = self._has("NOT")
+        if not negated and not self._is({"NULL"}):
+            raise self._words.unexpected(self._next, {"NOT"}, ["NULL"])
+        self._take("NULL")
+        return terms.not_(terms.is_null(left)) if negated else terms.is_null(left)
 
-    def _search(self, left: Term, *, wanted: bool) -> Term:
-        operator = self._take("BETWEEN", "IN", *sorted(terms.SEARCHES)).upper()
+    def _comparison(self) -> Term:
+        left, many = self._unary(), 0
+        while self._is(_COMPARISONS):
+            many = self._deeper(many)
+            if self._next.kind in terms.ORDERS:
+                left = terms.ordered(left, self._take(), self._unary())
+            else:
+                left = self._search(left)
+        return left
+
+    def _deeper(self, many: int) -> int:
+        """Count how many stand in a row: each is inside the next one."""
+        if many >= NESTED_MAX:
+            raise SqlError(f"more than {NESTED_MAX} comparisons in a row")
+        return many + 1
+
+    def _search(self, left: Term) -> Term:
+        first = self._next
+        wanted = not self._has("NOT")
+        if self._next.kind not in _SEARCHES:
+            raise self._words.unexpected(first, _COMPARISONS - {"NOT"})
+        operator = self._take().upper()
         if operator == "BETWEEN":
             low = self._unary()
             self._take("AND")
@@ -176,36 +161,49 @@ class _Parser:
         if self._nested > NESTED_MAX:
             raise SqlError(f"more than {NESTED_MAX} parentheses and signs inside each other")
         try:
-            if self._has("+"):
-                return self._unary()
-            if self._has("-"):
-                return terms.negated(self._unary())
-            if self._has("NOT"):
-                return terms.not_(self._unary())
+            match self._next.kind:
+                case "+":
+                    return self._plus()
+                case "-":
+                    self._take()
+                    return terms.negated(self._unary())
+                case "NOT":
+                    self._take()
+                    return terms.not_(self._unary())
             return self._primary()
         finally:
             self._nested -= 1
 
+    def _plus(self) -> Term:
+        """Read what stands behind a plus. The original looks first whether it can be read."""
+        sign = self._next
+        self._take()
+        try:
+            return self._unary()
+        except UnexpectedError:
+            raise self._words.unexpected(sign, _BEGINNINGS) from None
+
     def _primary(self) -> Term:
+        word = self._next
+        if word.kind not in _BEGINNINGS:
+            raise self._words.unexpected(word, _BEGINNINGS, ["+"])
         if self._has("("):
             inner = self._any()
             self._take(")")
             return inner
-        kind = self._kind
-        if kind == "text":
-            text = self._text()
-            return terms.constant(Kind.TEXT, text, repr(text))
-        word = self._take("text", "fraction", "whole", "name", "TRUE", "FALSE", "NULL")
-        match kind:
+        if word.kind == "text":
+            return terms.constant(Kind.TEXT, self._text())
+        self._take()
+        match word.kind:
             case "fraction":
-                return terms.fraction(word)
+                return terms.fraction(word.text)
             case "whole":
-                return terms.whole_number(word)
+                return terms.whole_number(word.text)
             case "name":
-                return terms.property_of(word)
+                return terms.property_of(word.text)
             case "NULL":
-                return terms.constant(Kind.NULL, None, kind)
-        return terms.constant(Kind.TRUTH, kind == "TRUE", kind)
+                return terms.constant(Kind.NULL, None)
+        return terms.constant(Kind.TRUTH, word.kind == "TRUE")
 
     def _text(self) -> str:
-        return self._take("text")[1:-1].replace("''", "'")
+        return as_written(self._take("text")[1:-1].replace("''", "'"))

@@ -1,63 +1,48 @@
-"""What the parts of a SQL92 expression mean: three truths, and Java's conversions of text.
+"""What the parts of a SQL92 expression mean: three truths.
 
 A part is a `Term`: what it gives for the properties of a message, and what its operators must know
-beforehand. Properties are text; the other side decides what a text is converted to, and a text that
-cannot be fails the whole expression (`NoMatch`). The rules, odd ones included, are those of the
-original's ``ComparisonExpression``, ``LogicExpression``, ``UnaryExpression`` and
-``ConstantExpression``. Must not know: how an expression is written, who asks. Read on:
-``sql_parser.py``.
+beforehand. The rules, odd ones included, are those of the original's ``ComparisonExpression``,
+``LogicExpression``, ``UnaryExpression`` and ``ConstantExpression``; so are the sentences of errors.
+Must not know: how an expression is written, who asks. Read on: ``sql_parser.py``, and
+``sql_values.py`` for how values are compared.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum, auto
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from embedded_broker.core.filters.sql_values import (
+    DOUBLE_MAX,
+    DOUBLE_MIN,
+    INT_MAX,
+    LONG_MAX,
+    NUMBERS,
+    Kind,
+    NoMatch,
+    Sign,
+    SqlError,
+    Value,
+    literal,
+    no_number,
+    plain,
+    sign_for,
+    sign_of_texts,
+)
+from rocketmq_py.protocol.tag_hash import java_hash
+
 Properties: TypeAlias = Mapping[str, str]
-Value: TypeAlias = str | int | float | bool | None
 Give: TypeAlias = Callable[[Properties], Value]
 Truth: TypeAlias = Callable[[Properties], bool | None]
+Show: TypeAlias = Callable[[], str]
 
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-_DOUBLE_MIN: Final = 5e-324
-_DIGITS_MAX: Final = 4_000
-_CHAR_MAX: Final = "\uffff"
-"""What lies above are two of Java's characters, and no digit."""
-_integer: Final = re.compile(r"[+-]?\d+").fullmatch
-"""Digits of any script, as ``Integer.valueOf`` takes them; those of doubles are ASCII."""
-_double: Final = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
-).fullmatch
-_hex_double: Final = re.compile(
-    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?", re.ASCII
-).fullmatch
-_TRIMMED: Final = "".join(map(chr, range(0x21)))
-"""What Java's ``trim`` takes off."""
-
-
-class SqlError(ValueError):
-    """An expression that cannot be used; says what is wrong with it."""
-
-
-class NoMatch(Exception):  # noqa: N818 - no error: the message does not match
-    """A value that cannot be converted; the message is passed over whatever else is true."""
-
-
-class Kind(Enum):
-    """What a term is known to give before any message is seen."""
-
-    INTEGER = auto()
-    LONG = auto()
-    DOUBLE = auto()
-    TEXT = auto()
-    TRUTH = auto()
-    NULL = auto()
-
-
-_NUMBERS: Final = frozenset({Kind.INTEGER, Kind.LONG, Kind.DOUBLE})
+_REFUSED: Final = "java.lang.RuntimeException"
+_NO_NUMBER: Final = "java.lang.NumberFormatException"
+_NO_CAST: Final = (
+    "class java.lang.Boolean cannot be cast to class java.lang.String (java.lang.Boolean and "
+    "java.lang.String are in module java.base of loader 'bootstrap')"
+)
+_NO_CONDITION: Final = "org.apache.rocketmq.filter.parser.ParseException"
 
 
 @frozen
@@ -70,8 +55,8 @@ class Term:
     """A literal: checked when the expression is made."""
     name: str | None = None
     """Of a property."""
-    text: str = ""
-    """How an error names it."""
+    show: Show = str
+    """How an error names it: asked for then only, for it grows with the expression."""
 
 
 # --- the simplest terms --------------------------------------------------------------------------
@@ -83,12 +68,12 @@ def property_of(name: str) -> Term:
     def give(properties: Properties) -> Value:
         return properties.get(name)
 
-    return Term(Kind.TEXT, give, name=name, text=name)
+    return Term(Kind.TEXT, give, name=name, show=lambda: name)
 
 
-def constant(kind: Kind, value: Value, text: str) -> Term:
+def constant(kind: Kind, value: Value) -> Term:
     """Give always the same."""
-    return Term(kind, lambda _: value, is_constant=True, text=text)
+    return Term(kind, lambda _: value, is_constant=True, show=lambda: literal(value))
 
 
 def whole_number(text: str) -> Term:
@@ -96,25 +81,36 @@ def whole_number(text: str) -> Term:
     digits = text.rstrip("lL")
     value = int(digits) if len(digits) < 20 else LONG_MAX + 1
     if value > LONG_MAX:
-        raise SqlError(f"{digits[:40]} is more than {LONG_MAX}, the largest number")
-    return constant(Kind.INTEGER if value <= INT_MAX else Kind.LONG, value, digits)
+        raise SqlError(no_number(digits), _NO_NUMBER)
+    return constant(Kind.INTEGER if value <= INT_MAX else Kind.LONG, value)
 
 
 def fraction(text: str) -> Term:
     """Make a number with a point or an exponent. 0.0 is refused, as by the original."""
     value = float(text)
-    if not _DOUBLE_MIN <= value < float("inf"):
-        raise SqlError(f"{text[:40]} is not between {_DOUBLE_MIN} and 1.8E308")
-    return constant(Kind.DOUBLE, value, text)
+    if value > DOUBLE_MAX:
+        raise SqlError(f"{text} is greater than {plain(DOUBLE_MAX)}", _REFUSED)
+    if value < DOUBLE_MIN:
+        raise SqlError(f"{text} is less than {plain(DOUBLE_MIN)}", _REFUSED)
+    return constant(Kind.DOUBLE, value)
 
 
 def negated(term: Term) -> Term:
-    """Give the number with the other sign; of what is no number, nothing."""
-    text, value = f"(- {term.text})", term.give({}) if term.kind in _NUMBERS else None
-    if not isinstance(value, (int, float)):
-        return Term(Kind.NULL, lambda _: None, text=text)
-    changed = -value
-    return Term(term.kind, lambda _: changed, text=text)
+    """Give the number with the other sign; of what is no number, nothing.
+
+    What is no number is asked all the same: it may fail the whole expression.
+    """
+    give, show = term.give, _wrapped("- ", term)
+    if term.kind in NUMBERS:
+        value = give({})
+        changed = -value if isinstance(value, (int, float)) else None
+        return Term(term.kind, lambda _: changed, show=show)
+
+    def nothing(properties: Properties) -> Value:
+        give(properties)
+        return None
+
+    return Term(Kind.NULL, nothing, show=show)
 
 
 def truth_of(term: Term) -> Term:
@@ -122,13 +118,29 @@ def truth_of(term: Term) -> Term:
     if term.kind is Kind.TRUTH or (term.kind is Kind.NULL and term.is_constant):
         return term
     if term.name is None:
-        raise SqlError(f"{term.text} is no condition")
+        raise SqlError(
+            f"Expression will not result in a boolean value: {term.show()}", _NO_CONDITION
+        )
     name = term.name
-    return _condition(lambda properties: None if properties.get(name) is None else False, term.text)
+    return _condition(lambda properties: None if properties.get(name) is None else False, term.show)
 
 
-def _condition(truth: Truth, text: str) -> Term:
-    return Term(Kind.TRUTH, truth, text=text)
+def _condition(truth: Truth, show: Show) -> Term:
+    return Term(Kind.TRUTH, truth, show=show)
+
+
+def _wrapped(sign: str, term: Term) -> Show:
+    return lambda: f"({sign}{term.show()})"
+
+
+def _joined(sign: str, terms: Sequence[Term]) -> Show:
+    """Name terms that are joined two by two, the first ones innermost."""
+
+    def show() -> str:
+        first, *others = [term.show() for term in terms]
+        return "(" * len(others) + first + "".join(f" {sign} {other})" for other in others)
+
+    return show
 
 
 # --- conditions ----------------------------------------------------------------------------------
@@ -142,7 +154,7 @@ def not_(term: Term) -> Term:
         value = give(properties)
         return None if value is None else not value
 
-    return _condition(truth, f"(NOT {term.text})")
+    return _condition(truth, _wrapped("NOT ", term))
 
 
 def all_of(terms: Sequence[Term]) -> Term:
@@ -159,7 +171,7 @@ def all_of(terms: Sequence[Term]) -> Term:
                 return False
         return known
 
-    return _condition(truth, " AND ".join([term.text for term in terms]))
+    return _condition(truth, _joined("&&", terms))
 
 
 def any_of(terms: Sequence[Term]) -> Term:
@@ -176,26 +188,47 @@ def any_of(terms: Sequence[Term]) -> Term:
                 return True
         return known
 
-    return _condition(truth, " OR ".join([term.text for term in terms]))
+    return _condition(truth, _joined("||", terms))
 
 
 def is_null(term: Term) -> Term:
     """Whether a term gives nothing; never unknown."""
     give = term.give
-    return _condition(lambda properties: give(properties) is None, f"({term.text} IS NULL)")
+    return _condition(
+        lambda properties: give(properties) is None, lambda: f"({term.show()} == NULL)"
+    )
 
 
 def is_in(term: Term, texts: Sequence[str], *, inside: bool) -> Term:
     """Whether a property is one of some texts, or none of them; unknown without the property."""
     name, wanted = term.name, frozenset(texts)
     if name is None:
-        raise SqlError(f"IN needs a property before it, {term.text} is none")
+        raise SqlError(f"Expected a property for In expression, got: {term.show()}", _REFUSED)
 
     def truth(properties: Properties) -> bool | None:
         value = properties.get(name)
         return None if value is None else (value in wanted) is inside
 
-    return _condition(truth, f"({name} IN ...)")
+    return _condition(truth, _listed(f"{name} {'IN' if inside else 'NOT IN'}", texts))
+
+
+def _listed(operator: str, texts: Sequence[str]) -> Show:
+    """Name a list of texts; the original keeps five and more in a ``HashSet``, in its order."""
+
+    def show() -> str:
+        told = list(texts)
+        if len(told) >= 5:
+            places = 1 << max(int(len(told) / 0.75), 15).bit_length()
+            told = sorted(dict.fromkeys(told), key=lambda text: _spread(text) % places)
+        return f"{operator} ( {', '.join(told)} )"
+
+    return show
+
+
+def _spread(text: str) -> int:
+    """Give the hash by which a ``HashMap`` places a text."""
+    code = java_hash(text) & 0xFFFFFFFF
+    return code ^ code >> 16
 
 
 _FINDS: Final[dict[str, Callable[[str, str], bool]]] = {
@@ -218,7 +251,7 @@ def finds(term: Term, operator: str, text: str, *, found: bool) -> Term:
         value = give(properties) if text else None
         return isinstance(value, str) and find(value, text) is found
 
-    return _condition(truth, f"({term.text} {operator} ...)")
+    return _condition(truth, _wrapped(f"{'' if found else 'NOT '}{operator} ", term))
 
 
 # --- comparing -----------------------------------------------------------------------------------
@@ -228,10 +261,10 @@ def equal(left: Term, right: Term) -> Term:
     """Whether two terms give the same; unknown if only the first gives nothing."""
     for term in (left, right):
         if term.is_constant and term.kind is Kind.NULL:
-            raise SqlError("NULL cannot be compared: say IS NULL")
+            raise SqlError("'NULL' cannot be compared.", _REFUSED)
     if left.is_constant and right.is_constant and left.kind is Kind.TRUTH is not right.kind:
-        raise SqlError(f"{left.text} cannot be compared with {right.text}")
-    give_left, give_right, sign = left.give, right.give, _sign_for(left.kind, right.kind)
+        raise SqlError(f"'{left.show()}' cannot be compared with '{right.show()}'", _REFUSED)
+    give_left, give_right, sign = left.give, right.give, sign_for(left.kind, right.kind)
 
     def truth(properties: Properties) -> bool | None:
         one, other = give_left(properties), give_right(properties)
@@ -239,7 +272,7 @@ def equal(left: Term, right: Term) -> Term:
             return True if one is other else None if one is None else False
         return sign(one, other) == 0
 
-    return _condition(truth, f"({left.text} = {right.text})")
+    return _condition(truth, _joined("==", [left, right]))
 
 
 _TESTS: Final[dict[str, Callable[[int], bool]]] = {
@@ -255,11 +288,11 @@ ORDERS: Final = frozenset(_TESTS)
 def ordered(left: Term, operator: str, right: Term) -> Term:
     """Compare by size; unknown where either side gives nothing."""
     for term in (left, right):
-        if term.kind is Kind.TRUTH or (term.is_constant and term.kind not in _NUMBERS):
-            raise SqlError(f"{term.text} cannot be compared by {operator}: it is no number")
+        if term.kind is Kind.TRUTH or (term.is_constant and term.kind not in NUMBERS):
+            raise SqlError(f"Value '{term.show()}' cannot be compared.", _REFUSED)
     give_left, give_right, test = left.give, right.give, _TESTS[operator]
     both_text = left.kind is Kind.TEXT is right.kind
-    sign: Sign = _sign_of_texts if both_text else _sign_for(left.kind, right.kind)
+    sign: Sign = sign_of_texts if both_text else sign_for(left.kind, right.kind)
 
     def truth(properties: Properties) -> bool | None:
         one = give_left(properties)
@@ -268,7 +301,7 @@ def ordered(left: Term, operator: str, right: Term) -> Term:
         other = give_right(properties)
         return None if other is None else test(sign(one, other))
 
-    return _condition(truth, f"({left.text} {operator} {right.text})")
+    return _condition(truth, _joined(operator, [left, right]))
 
 
 def between(term: Term, low: Term, high: Term, *, inside: bool) -> Term:
@@ -276,107 +309,26 @@ def between(term: Term, low: Term, high: Term, *, inside: bool) -> Term:
     if not inside:
         return any_of([ordered(term, "<", low), ordered(term, ">", high)])
     if low.is_constant and high.is_constant:
-        if Kind.NULL in {low.kind, high.kind}:
-            raise SqlError("the ends of BETWEEN cannot be NULL")
-        try:
-            is_empty = _sign_for(high.kind, low.kind)(high.give({}), low.give({})) < 0
-        except NoMatch as error:
-            raise SqlError(f"{low.text} and {high.text} cannot be compared") from error
-        if is_empty:
-            raise SqlError(f"BETWEEN needs the smaller end first, not {low.text} AND {high.text}")
+        _check_ends(low, high)
     return all_of([ordered(term, ">=", low), ordered(term, "<=", high)])
 
 
-# --- conversions ---------------------------------------------------------------------------------
-
-# Any, here and below: of which kind values are is known to who chooses the function.
-Sign: TypeAlias = Callable[[Any, Any], int]
-"""Negative, 0 or positive, as ``Comparable.compareTo``; raises `NoMatch`."""
-
-
-def _sign_for(left: Kind, right: Kind) -> Sign:
-    """Give how values of two kinds are compared: ``ComparisonExpression.__compare``."""
-    compare: Sign = _sign_of_doubles if Kind.DOUBLE in {left, right} else _sign
-    if left is right:
-        return compare
-    if left is Kind.TRUTH and right is Kind.TEXT:
-        return _unreadable
-    if Kind.NULL in {left, right} or left is Kind.TRUTH:
-        return _never
-    if left is Kind.TEXT:
-        read_left = _READERS[right]
-        return lambda one, other: compare(read_left(one), other)
-    if right is Kind.TRUTH:
-        return _never
-    if right is Kind.TEXT:
-        read_right = _READERS[left]
-        return lambda one, other: compare(one, read_right(other))
-    if compare is _sign:
-        return compare
-    return lambda one, other: compare(float(one), float(other))
-
-
-def _sign(one: Any, other: Any) -> int:
-    return bool(one > other) - bool(one < other)
-
-
-def _sign_of_doubles(one: float, other: float) -> int:
-    """Compare as Java does: NaN is the greatest and equals itself, -0.0 is less than 0.0."""
-    if one == other:
-        return (str(other)[0] == "-") - (str(one)[0] == "-")
-    if one != one or other != other:  # noqa: PLR0124 - that is what NaN is known by
-        return (one != one) - (other != other)  # noqa: PLR0124
-    return _sign(one, other)
-
-
-def _sign_of_texts(one: str, other: str) -> int:
-    return _sign_of_doubles(_to_double(one), _to_double(other))
-
-
-def _never(_one: object, _other: object) -> int:
-    """Compare what cannot be compared: the first counts as the smaller one."""
-    return -1
-
-
-def _unreadable(_one: object, _other: object) -> int:
-    raise NoMatch
-
-
-def _to_integer(text: str) -> int:
-    return _whole(text, INT_MAX)
-
-
-def _to_long(text: str) -> int:
-    return _whole(text, LONG_MAX)
-
-
-def _whole(text: str, most: int) -> int:
-    if _integer(text) and len(text) < _DIGITS_MAX and max(text) <= _CHAR_MAX:
-        number = int(text)
-        if -most - 1 <= number <= most:
-            return number
-    raise NoMatch
-
-
-def _to_double(text: str) -> float:
-    trimmed = text.strip(_TRIMMED)
-    if _double(trimmed):
-        return float(trimmed if trimmed[-1] not in "fFdD" else trimmed[:-1])
-    if _hex_double(trimmed):
-        try:
-            return float.fromhex(trimmed if trimmed[-1] not in "fFdD" else trimmed[:-1])
-        except OverflowError:
-            return float("-inf" if trimmed[0] == "-" else "inf")
-    raise NoMatch
-
-
-def _to_truth(text: str) -> bool:
-    return text.lower() == "true"
-
-
-_READERS: Final[dict[Kind, Callable[[str], Value]]] = {
-    Kind.INTEGER: _to_integer,
-    Kind.LONG: _to_long,
-    Kind.DOUBLE: _to_double,
-    Kind.TRUTH: _to_truth,
-}
+def _check_ends(low: Term, high: Term) -> None:
+    """Refuse two literals between which nothing lies, or which cannot be compared."""
+    if Kind.NULL in {low.kind, high.kind}:
+        raise SqlError("Illegal values of between, values can not be null!", _REFUSED)
+    least, most = low.give({}), high.give({})
+    try:
+        is_empty = sign_for(high.kind, low.kind)(most, least) < 0
+    except NoMatch as error:
+        if high.kind is Kind.TRUTH:
+            raise SqlError(_NO_CAST, "java.lang.ClassCastException") from error
+        text = str(least if low.kind is Kind.TEXT else most)
+        is_double = Kind.DOUBLE in {low.kind, high.kind}
+        raise SqlError(f"{_NO_NUMBER}: {no_number(text, is_double=is_double)}", _REFUSED) from error
+    if is_empty:
+        raise SqlError(
+            f"Illegal values of between, left value({plain(least)}) must less than or equal to "
+            f"right value({plain(most)})",
+            _REFUSED,
+        )

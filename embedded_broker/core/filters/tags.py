@@ -4,13 +4,13 @@ Must not know: topics, groups. An entry keeps the hash of the tag, as in RocketM
 whose tag has the same hash passes too, and the client drops it.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from attrs import frozen
 
 from embedded_broker.store.consume_queue import Entry
 from rocketmq_py.protocol.bodies.heartbeat import ALL_TAGS, SubscriptionData
-from rocketmq_py.protocol.message_codec import MessageRecord
 
 
 @frozen
@@ -18,9 +18,9 @@ class TagFilter:
     """Messages with one of some tags."""
 
     codes: frozenset[int]
-    reads_records: ClassVar[bool] = False
+    reads_properties: ClassVar[bool] = False
 
-    def accepts(self, entry: Entry, record: MessageRecord | None) -> bool:  # noqa: ARG002
+    def accepts(self, entry: Entry, properties: Mapping[str, str] | None) -> bool:  # noqa: ARG002
         """Say whether the entry has one of the tags."""
         return entry[2] in self.codes
 

@@ -12,7 +12,7 @@ import org.apache.rocketmq.filter.parser.SelectorParser;
 /**
  * Says what RocketMQ's own filter makes of expressions and properties. Each line of input is an expression and then
  * names and values, in Base64 with a space between them; each line of output is T, F, N (unknown), X (cannot be
- * evaluated) or C (cannot be compiled).
+ * evaluated) or C (cannot be compiled) with what clients are told, in Base64.
  */
 public class SqlOracle {
     public static void main(String[] args) throws Exception {
@@ -38,7 +38,8 @@ public class SqlOracle {
         try {
             compiled = SelectorParser.parse(expression);
         } catch (Throwable error) {
-            return "C";
+            String told = String.valueOf(error.getMessage());
+            return "C " + Base64.getEncoder().encodeToString(told.getBytes(StandardCharsets.UTF_8));
         }
         try {
             Object value = compiled.evaluate(new EvaluationContext() {

@@ -1,7 +1,7 @@
 """`python -m tests.golden.sql.make`: ask RocketMQ's filter again, and keep what it says.
 
-Expressions are drawn from the grammar with odd values, and a part of them is damaged. Needs Java
-and Maven. The same seed draws the same pairs.
+Expressions are drawn from the grammar with odd values, and a part of them is damaged; others are
+words in any order. Needs Java and Maven. The same seed draws the same pairs.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import json
 import random
 import subprocess
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
 from tests.interop.java_tools import QUIET, jars
 
 HERE: Final = Path(__file__).parent
-KEPT: Final = HERE / "answers.json.gz"
-VERSION: Final = "5.3.3"
-PAIRS: Final = 12_000
+PAIRS: Final = {"5.3.3": 15_000, "4.9.7": 3_000}
+"""Releases, and how many pairs each is asked about."""
+WORDS_EVERY: Final = 5
 
 NAMES: Final = ["a", "b", "c", "A", "TAGS", "_x$1", "missing", "nota", "in1"]
 VALUES: Final = [
@@ -37,6 +38,14 @@ TEXTS: Final = ["''", "'a'", "'5'", "'a''b'", "'abc'", "'true'", "'--'", "'/*'",
 SEARCHES: Final = ["CONTAINS", "STARTSWITH", "ENDSWITH", "contains", "StartsWith"]
 GAPS: Final = [" ", " ", " ", " ", "\t", "\n", " /* c */ ", " /**/ ", " -- c\n", "  "]
 JUNK: Final = ["#", "'", "(", ")", "NOT", "AND", "IS", "=", "5", "x", "--", "/*", ",", "\u00e9", ""]
+
+WORDS: Final = [
+    *(*NAMES, *NUMBERS, *TEXTS, *SEARCHES, "NOT", "AND", "OR", "IS", "BETWEEN", "IN", "NULL"),
+    *("(", ")", "(", ")", "=", "<>", "<", "<=", ">", ">=", ",", "+", "-", "TRUE", "false"),
+    *("IS NULL", "IS NOT NULL", "NOT IN", "IN ('a', '5')", "a.b", "!=", "*", "/", "'", "''" * 2),
+    *("\U0001f600", "'\U0001f600'", "\n", "\t", "-- x", "/* x */", "'\n\t\"'"),
+]
+CHARACTERS: Final = "ab5'() =<>.,\n\r\t-/*+eELNOTANDRIULSBWx$_%;\"\\\0\u00a0\u0130\u017f\U0001f600"
 
 
 class Draw:
@@ -118,15 +127,30 @@ class Draw:
             if name != "missing" and draw.random() < 0.75
         }
 
+    def words(self) -> str:
+        """Give words in any order, and seldom characters."""
+        draw = self.random
+        if draw.random() < 0.2:
+            return "".join(draw.choices(CHARACTERS, k=draw.randint(0, 25)))
+        return " ".join(draw.choices(WORDS, k=draw.randint(1, 10)))
 
-def drawn() -> list[tuple[str, dict[str, str]]]:
-    """Give all pairs."""
+
+def kept(version: str) -> Path:
+    """Where the answers of a release are."""
+    return HERE / f"answers-{version}.json.gz"
+
+
+def drawn(count: int) -> list[tuple[str, dict[str, str]]]:
+    """Give so many pairs."""
     draw = Draw(92)
-    return [(draw.written(), draw.properties()) for _ in range(PAIRS)]
+    return [
+        (draw.words() if number % WORDS_EVERY == 0 else draw.written(), draw.properties())
+        for number in range(count)
+    ]
 
 
-def asked(pairs: list[tuple[str, dict[str, str]]]) -> list[str]:
-    """Let RocketMQ's filter answer."""
+def asked(pairs: list[tuple[str, dict[str, str]]], version: str) -> list[list[str]]:
+    """Let a release's filter answer: a letter, and what clients are told of a C."""
 
     def coded(text: str) -> str:
         return base64.b64encode(text.encode()).decode()
@@ -135,7 +159,7 @@ def asked(pairs: list[tuple[str, dict[str, str]]]) -> list[str]:
         " ".join(map(coded, [expression, *(word for item in found.items() for word in item)]))
         for expression, found in pairs
     ]
-    path = jars(VERSION, "rocketmq-filter")
+    path = jars(version, "rocketmq-filter")
     with tempfile.TemporaryDirectory() as out:
         subprocess.run(["javac", "-d", out, "-cp", path, str(HERE / "SqlOracle.java")], check=True)
         done = subprocess.run(
@@ -145,20 +169,27 @@ def asked(pairs: list[tuple[str, dict[str, str]]]) -> list[str]:
             text=True,
             check=True,
         )
-    return done.stdout.split()
+    answers = [line.split(" ") for line in done.stdout.splitlines()]
+    return [[letter, *map(decoded, told)] for letter, *told in answers]
+
+
+def decoded(word: str) -> str:
+    """Read one of the program's texts."""
+    return base64.b64decode(word).decode()
 
 
 def main() -> None:
-    pairs = drawn()
-    answers = asked(pairs)
-    if len(answers) != len(pairs):
-        raise RuntimeError(f"{len(answers)} answers to {len(pairs)} questions")
-    kept = {
-        "note": f"rocketmq-filter {VERSION} says: T, F, N unknown, X not evaluated, C refused",
-        "pairs": [[*pair, answer] for pair, answer in zip(pairs, answers, strict=True)],
-    }
-    KEPT.write_bytes(gzip.compress(json.dumps(kept, indent=0).encode(), mtime=0))
-    print({answer: answers.count(answer) for answer in sorted(set(answers))})
+    for version, count in PAIRS.items():
+        pairs = drawn(count)
+        answers = asked(pairs, version)
+        if len(answers) != len(pairs):
+            raise RuntimeError(f"{len(answers)} answers to {len(pairs)} questions")
+        document = {
+            "note": f"rocketmq-filter {version}: T, F, N unknown, X not evaluated, C refused, why",
+            "pairs": [[*pair, *answer] for pair, answer in zip(pairs, answers, strict=True)],
+        }
+        kept(version).write_bytes(gzip.compress(json.dumps(document, indent=0).encode(), mtime=0))
+        print(version, Counter(answer[0] for answer in answers))
 
 
 if __name__ == "__main__":

@@ -117,6 +117,22 @@ def test_each_listener_gets_its_topic_and_a_retry_concerns_only_its_message(
     assert len(broker.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK)) == 1
 
 
+def test_a_condition_selects_by_properties_and_a_wrong_one_is_an_error_of_ons(
+    broker: EmbeddedBroker,
+) -> None:
+    box = Box()
+    running = consumer_of(broker)
+    running.subscribe("TopicTestMQ", MessageSelector.bySql("size > 5"), box)
+    with running:
+        broker.send("TopicTestMQ", b"small", properties={"size": "5"})
+        broker.send("TopicTestMQ", b"large", properties={"size": "6"})
+        broker.wait_for(lambda _: box.messages, timeout=PATIENCE)
+        broker.wait_idle()
+        with pytest.raises(ONSClientException, match="Value ''5'' cannot be compared"):
+            running.subscribe("TopicTestMQ", MessageSelector.bySql("size > '5'"), box)
+    assert [message.body for message in box.messages] == [b"large"]
+
+
 @pytest.mark.parametrize(
     ("answer", "told"),
     [(None, "returned None"), ("CommitMessage", "a str"), (True, "returned True, a bool")],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import pytest
@@ -16,7 +16,7 @@ from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.pull import GetStatus
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
+from rocketmq_py.protocol.message_codec import decode_records
 from tests.unit.embedded_broker.wire_peer import Connect, bodies, consumer, pull_fields
 
 KIND = "COLOUR"
@@ -28,10 +28,10 @@ class ColourFilter:
 
     colour: str
     codes: ClassVar[None] = None
-    reads_records: ClassVar[bool] = True
+    reads_properties: ClassVar[bool] = True
 
-    def accepts(self, _entry: Entry, record: MessageRecord | None) -> bool:
-        return record is not None and record.properties.get("colour") == self.colour
+    def accepts(self, _entry: Entry, properties: Mapping[str, str] | None) -> bool:
+        return properties is not None and properties.get("colour") == self.colour
 
 
 def colour_filter(expression: str, _codes: frozenset[int]) -> ColourFilter:

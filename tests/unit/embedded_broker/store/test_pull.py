@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from attrs import field, frozen
 
@@ -7,7 +9,7 @@ from embedded_broker.core.filters import TagFilter
 from embedded_broker.store.consume_queue import Entry
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.pull import GetStatus, is_wanted
-from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
+from rocketmq_py.protocol.message_codec import decode_records
 from rocketmq_py.protocol.tag_hash import tags_code
 from tests.unit.embedded_broker.store.store_tools import (
     HandClock,
@@ -89,24 +91,25 @@ def test_a_tag_with_the_same_hash_is_returned() -> None:
 
 
 @frozen
-class OddBodies:
-    """Messages with a tags code whose body ends in an odd digit; notes what it looked at."""
+class OddNumbers:
+    """Messages with a tags code whose property N is odd; notes what it looked at."""
 
     codes: frozenset[int] | None
     seen: list[int] = field(factory=list)
-    reads_records = True
+    reads_properties = True
 
-    def accepts(self, _entry: Entry, record: MessageRecord | None) -> bool:
-        assert record is not None
-        self.seen.append(record.queue_offset)
-        return bool(int(record.body[-1:]) % 2)
+    def accepts(self, _entry: Entry, properties: Mapping[str, str] | None) -> bool:
+        assert properties is not None
+        number = int(properties["N"])
+        self.seen.append(number)
+        return bool(number % 2)
 
 
 def test_a_filter_reads_only_the_records_whose_entry_it_may_want() -> None:
     store = new_store(config=LARGE)
     for number in range(8):
-        store.put(message(number, TAGS="A" if number < 4 else "B"))
-    wanted = OddBodies(frozenset({tags_code("B")}))
+        store.put(message(number, TAGS="A" if number < 4 else "B", N=str(number)))
+    wanted = OddNumbers(frozenset({tags_code("B")}))
     got = store.get("T", 0, 0, 32, wanted=wanted)
     assert (got.status, got.next_begin_offset, got.count) == (GetStatus.FOUND, 8, 2)
     assert [one.queue_offset for one in decode_records(b"".join(got.buffers))] == [5, 7]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from embedded_broker.store.run import Run
 from rocketmq_py.errors import RecordError
@@ -16,6 +19,7 @@ from rocketmq_py.protocol.message_codec import (
     MAGIC_V2,
     decode_batch,
     decode_record,
+    decode_record_properties,
     decode_records,
     encode_batch,
     encode_neighbours,
@@ -210,6 +214,31 @@ def test_a_damaged_record_is_reported_with_the_field(data: bytes, field: str) ->
     with pytest.raises(RecordError) as caught:
         decode_record(data)
     assert field == caught.value.field
+
+
+@pytest.mark.parametrize("topic", ["T", "t" * 200])
+@pytest.mark.parametrize("born_host", [V4, V6])
+@pytest.mark.parametrize("properties", [b"", b"a\x011\x02b\x01x", b"a\x01" + b"y" * 30_000])
+def test_properties_are_read_alone_as_with_the_rest(
+    topic: str, born_host: bytes, properties: bytes
+) -> None:
+    data = record(topic=topic, born_host=born_host, properties=properties, body=b"z" * 70_000)
+    found = decode_record_properties(memoryview(data))
+    assert found == decode_record(data).properties
+    assert bool(found) is bool(properties)
+    for size in (0, 50, 83, 84, 90, len(data) - 1):
+        with pytest.raises(RecordError):
+            decode_record_properties(data[:size])
+    with pytest.raises(RecordError):
+        decode_record_properties(data + b"more")
+
+
+@given(st.binary(max_size=200), st.integers(0, 150))
+def test_properties_of_what_is_no_record_are_refused_by_name_or_read(data: bytes, at: int) -> None:
+    whole = bytearray(record())
+    whole[at : at + len(data)] = data
+    with suppress(RecordError):
+        decode_record_properties(whole)
 
 
 def test_a_negative_offset_is_refused() -> None:

@@ -10,14 +10,17 @@ from embedded_broker.core.refusals import Reason, Refused
 
 
 def test_an_unknown_type_of_expression_is_refused_by_name() -> None:
-    with pytest.raises(Refused, match="filter message by LUA") as caught:
-        Filters().of("LUA", "a > 5")
-    assert caught.value.reason is Reason.FAILED
+    for ask in (Filters().of, Filters().check):
+        with pytest.raises(
+            Refused, match="LUA is no type of expression: TAG and SQL92 are"
+        ) as caught:
+            ask("LUA", "a > 5")
+        assert caught.value.reason is Reason.SUBSCRIPTION_PARSE_FAILED
 
 
 def test_a_missing_expression_type_means_tags() -> None:
     filters = Filters()
-    assert filters.maker(None) is filters.maker("") is filters.maker("TAG")
+    assert filters.of(None, "a") == filters.of("", "a") == filters.of("TAG", "a") != None  # noqa: E711
 
 
 def test_a_tag_expression_of_separators_only_is_refused() -> None:
@@ -35,7 +38,7 @@ def test_filters_of_another_type_come_from_its_maker_and_are_made_once() -> None
 
     filters = Filters()
     filters.makers["MINE"] = maker
-    found = [filters.of("MINE", "x", frozenset({3})) for _ in range(2)]
+    found = [filters.made("MINE", "x", frozenset({3})) for _ in range(2)]
     assert found == [TagFilter(frozenset({3}))] * 2
     assert made == ["x"]
 

@@ -23,5 +23,5 @@ def test_an_expression_without_any_tag_is_an_error() -> None:
 def test_the_entry_alone_tells_whether_a_message_is_wanted() -> None:
     wanted = TagFilter(frozenset({7}))
     assert [wanted.accepts((0, 100, code), None) for code in (7, 8)] == [True, False]
-    assert not wanted.reads_records
+    assert not wanted.reads_properties
     assert not NO_TAG.accepts((0, 100, 7), None)

@@ -325,11 +325,43 @@ def test_a_value_is_converted_to_the_type_of_the_literal(peer: WirePeer) -> None
 @pytest.mark.case("W69")
 def test_an_expression_that_is_wrong_gives_no_messages(peer: WirePeer) -> None:
     fill_with(peer, {"a": "7"})
-    answer = selected(peer, "a >")
-    assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-    assert not answer.body
-    peer.heartbeat("c", consumer("consumers", {"T": "a >"}, expression_type="SQL92"))
-    assert peer.pull("T", sysFlag=FROM_HEARTBEAT, subVersion="1").code == 20
+    for kind, expression in (("SQL92", "a >"), ("SQL92", ""), ("LUA", "a > 5")):
+        answer = peer.pull("T", expressionType=kind, subscription=expression)
+        assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+        assert not answer.body
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"), [("SQL92", "a >"), ("SQL92", ""), ("LUA", "a > 5")]
+)
+def test_an_expression_of_a_heartbeat_that_is_wrong_is_27_until_another_one_comes(
+    broker: EmbeddedBroker, peer: WirePeer, kind: str, expression: str
+) -> None:
+    fill_with(peer, {"a": "7"})
+
+    def pulled(version: int, expression: str, kind: str) -> RemotingCommand:
+        """Say by heartbeat what is wanted, and pull."""
+        wanted = {"T": expression}
+        told = consumer("consumers", wanted, expression_type=kind, sub_version=version)
+        assert peer.heartbeat("c", told).code == 0
+        return peer.pull("T", sysFlag=FROM_HEARTBEAT, subVersion=str(version))
+
+    assert pulled(1, expression, kind).code == ResponseCode.FILTER_DATA_NOT_EXIST
+    broker.config.update(enablePropertyFilter=False)
+    assert pulled(2, expression, kind).code == ResponseCode.FILTER_DATA_NOT_EXIST
+    assert pulled(3, "a = '7'", "SQL92").code == 1
+    broker.config.update(enablePropertyFilter=True)
+    assert bodies(pulled(3, "a = '7'", "SQL92")) == [b"m0"]
+
+
+@pytest.mark.parametrize(("profile", "found"), [("rocketmq-5.x", [b"m0"]), ("rocketmq-4.9", [])])
+def test_4_9_reads_a_search_up_to_its_word_and_a_property_is_never_true(
+    start_broker: StartBroker, connect: Connect, profile: str, found: list[bytes]
+) -> None:
+    peer = connect(start_broker(profile=profile).addr)
+    fill_with(peer, {"a": "north-east"}, {"a": "south"})
+    answer = selected(peer, "a CONTAINS 'north'")
+    assert (bodies(answer), bounds(answer)[2]) == (found, 2)
 
 
 @pytest.mark.case("W70")
