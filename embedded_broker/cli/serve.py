@@ -63,6 +63,23 @@ ClockOption = Annotated[
     ClockChoice,
     typer.Option(help="Time of messages: frozen and flowing can be moved (--control-port)."),
 ]
+AclFile = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="A plain_acl.yml of RocketMQ: requests must be signed by one of its accounts.",
+    ),
+]
+TlsFile = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="A tls.properties of RocketMQ: certificates, and whether plain connections are "
+        "served, too.",
+    ),
+]
 ControlPort = Annotated[
     int | None,
     typer.Option(
@@ -118,6 +135,8 @@ def serve(
     allow_remote_admin: Annotated[
         bool, typer.Option(help="Let other hosts change topics, groups, options and offsets.")
     ] = False,
+    acl: AclFile = None,
+    tls: TlsFile = None,
     clock: ClockOption = ClockChoice.WALL,
     control_port: ControlPort = None,
     control_token: ControlToken = None,
@@ -140,6 +159,8 @@ def serve(
             allow_remote=allow_remote,
             topics=topics or (),
             inproc=False,
+            acl=acl,
+            tls=tls,
             clock=clock.make(),
             control=control_port is not None,
             control_port=control_port or 0,

@@ -42,8 +42,8 @@ namespace (BSW; text) = unset
     Namespace of all topics and groups. It is put before their names as `namespace%topic`, and taken
     off what is read. 1 to 64 letters, digits, `_` and `-`.
 tls (BSW; true, false) = false
-    Whether to connect by TLS. The client does not support TLS yet: with `true` connecting fails
-    with an error.
+    Whether to connect by TLS. The server's certificate must be signed by an authority of `tlsCa`,
+    or of this machine without it, and be for the host that is connected to.
 tlsCa (BSW; text) = unset
     PEM file of the authorities that sign the servers' certificates. It is looked for among
     `SparkFiles` first. Needs `tls=true`.

@@ -14,10 +14,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rocketmq_py import (
     ClientConfig,
+    ConfigError,
     Credentials,
     FlowControlError,
     MQBrokerException,
@@ -28,7 +29,7 @@ from rocketmq_py import (
     QueueAccess,
     RemotingException,
     RocketMQError,
-    UnsupportedOperationError,
+    TlsConfig,
 )
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
@@ -36,6 +37,9 @@ from spark_connector.options.parsing import Secret
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.servers.stderr_log import set_up
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 SERVER_ERRORS = (RemotingException, MQBrokerException, MQClientException)
 """What asking a server can raise."""
@@ -69,7 +73,7 @@ def access_for(connection: Connection) -> QueueAccess:
     """Return this process's connections for these settings, made when new. Thread-safe.
 
     The `OPEN_MOST` that were used last are kept. Raises `OptionError` for settings and files that
-    cannot be used here, and `UnsupportedOperationError` for TLS.
+    cannot be used here.
     """
     set_up()
     oldest = None
@@ -164,11 +168,7 @@ def _settings(connection: Connection) -> dict[str, Any]:  # Any: passed on as ke
     settings["namesrv_addr"] = connection.name_server
     settings["transport"] = "tcp"
     if connection.tls is not None:
-        check_tls_files(connection.tls)
-        raise UnsupportedOperationError(
-            "option tls: this client has no TLS yet; connect through a network that is safe, or "
-            "through a proxy on this machine that speaks TLS (addressMap)"
-        )
+        settings |= {"use_tls": True, "tls_config": _tls_context(connection.tls)}
     credentials = _credentials(connection)
     if credentials is not None:
         settings["credentials"] = credentials
@@ -293,14 +293,25 @@ def _made(values: Mapping[str, Secret], where: str) -> Credentials:
 # --- files ---------------------------------------------------------------------------------------
 
 
-def check_tls_files(tls: Tls) -> None:
-    """Raise `OptionError` naming the option whose file does not exist on this machine."""
-    for option, name in (("tlsCa", tls.ca), ("tlsCert", tls.cert), ("tlsKey", tls.key)):
-        if name is not None and not spark_file(name).is_file():
-            raise OptionError(
-                f"option {option} = {name!r}: there is no such file on {socket.gethostname()}; "
-                "SparkContext.addFile brings one to every worker"
-            )
+def _tls_context(tls: Tls) -> "SSLContext":
+    """Load the files of this machine; raises `OptionError` naming the option of a bad one."""
+    named = (("tlsCa", tls.ca), ("tlsCert", tls.cert), ("tlsKey", tls.key))
+    ca, cert, key = (name and _file_of(option, name) for option, name in named)
+    try:
+        return TlsConfig(ca_file=ca, cert_file=cert, key_file=key).make_context()
+    except ConfigError as error:
+        option = {"ca_file": "tlsCa", "cert_file": "tlsCert"}.get(error.setting, "tls")
+        raise OptionError(f"option {option}: {error}") from None
+
+
+def _file_of(option: str, name: str) -> Path:
+    path = spark_file(name)
+    if not path.is_file():
+        raise OptionError(
+            f"option {option} = {name!r}: there is no such file on {socket.gethostname()}; "
+            "SparkContext.addFile brings one to every worker"
+        )
+    return path
 
 
 def spark_file(name: str) -> Path:

@@ -18,9 +18,10 @@ pytest.importorskip(
 if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, Tls
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.bundle import write_bundle
+from tests.certificates import Certificates
 from tests.spark.cluster import (
     JOB_S,
     ON_CLUSTER,
@@ -229,7 +230,7 @@ def test_a_write_whose_executor_is_killed_stores_every_row_at_least_once(
 
 @pytest.mark.case("SP64")
 def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
-    master: str, broker: EmbeddedBroker, tmp_path: Path
+    master: str, broker: EmbeddedBroker, certificates: Certificates, tmp_path: Path
 ) -> None:
     expected = fill(broker, 200, queues=2)
     python = bare_python(tmp_path / "python", ("pyspark", "py4j", "pyarrow"))
@@ -265,15 +266,21 @@ def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
         pulls = [one.header for one in broker.journal._ring if one.entry().code == PULL]
         assert pulls
         assert all(b'"AccessKey":"who"' in one for one in pulls if isinstance(one, bytes))
-        # A file for TLS is found where Spark carried it; the client does not speak TLS yet.
-        certificate = elsewhere / "authority.pem"
-        tls = {"tls": "true", "tlsCa": certificate.name}
+        # A file for TLS is found where Spark carried it.
+        carried = elsewhere / "authority.pem"
+        tls = {"tls": "true", "tlsCa": carried.name}
         with pytest.raises(DriverError, match=r"tlsCa = 'authority.pem': there is no such file"):
             driver.run("read", address=broker.namesrv_addr, topic="T", **tls)
-        certificate.touch()
-        driver.run("add_file", path=str(certificate))
-        with pytest.raises(DriverError, match="this client has no TLS yet"):
-            driver.run("read", address=broker.namesrv_addr, topic="T", **tls)
+        carried.write_bytes(certificates.authority.read_bytes())
+        driver.run("add_file", path=str(carried))
+        server = certificates.server
+        secured = Tls(certificate=server.chain, key=server.key, mode="enforcing")
+        with EmbeddedBroker(tls=secured, topics=["T"]) as secure:
+            secure.send("T", b"x")
+            there = {"address": secure.namesrv_addr, "topic": "T"}
+            assert len(driver.run("read", **there, **tls)) == 1
+            with pytest.raises(DriverError, match="TLS"):
+                driver.run("read", **there)
         with pytest.raises(DriverError, match="numpy"):
             driver.run("write", address=broker.namesrv_addr, topic="T", count=1)
 

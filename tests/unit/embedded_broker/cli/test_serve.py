@@ -12,9 +12,18 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.cli.serve import settings_of
-from rocketmq_py import DefaultMQProducer, Message, SendStatus, __version__
+from rocketmq_py import (
+    Credentials,
+    DefaultMQProducer,
+    Message,
+    MQClientException,
+    SendStatus,
+    TlsConfig,
+    __version__,
+)
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
+from tests.certificates import Certificates
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
@@ -43,6 +52,57 @@ def run_to_the_end(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*SERVE, *FREE_PORTS, *options], capture_output=True, text=True, check=False, timeout=30
     )
+
+
+ACCOUNTS = """
+accounts:
+  - accessKey: writer-key
+    secretKey: writer-secret
+    defaultTopicPerm: PUB
+"""
+
+
+def test_accounts_and_certificates_come_from_the_files_of_a_real_broker(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    accounts, secured = tmp_path / "plain_acl.yml", tmp_path / "tls.properties"
+    accounts.write_text(ACCOUNTS, encoding="utf-8")
+    server = certificates.server
+    secured.write_text(
+        f"tls.server.mode=enforcing\ntls.server.certPath={server.chain}\n"
+        f"tls.server.keyPath={server.key}\n",
+        encoding="utf-8",
+    )
+    files = ("--acl", str(accounts), "--tls", str(secured))
+    known = Credentials("writer-key", "writer-secret")
+    trusting = TlsConfig(ca_file=certificates.authority)
+    with serving("--topic", "T", *files) as (_, words):
+        address = words["namesrv"]
+        with DefaultMQProducer(
+            "G", namesrv_addr=address, credentials=known, use_tls=True, tls_config=trusting
+        ) as producer:
+            assert producer.send(Message("T", b"x")).send_status is SendStatus.SEND_OK
+        with (
+            DefaultMQProducer(
+                "G2", namesrv_addr=address, use_tls=True, tls_config=trusting
+            ) as unknown,
+            pytest.raises(MQClientException, match=r"[Aa]ccess ?[Kk]ey"),
+        ):
+            unknown.send(Message("T", b"x"))
+        with (
+            DefaultMQProducer("G3", namesrv_addr=address, credentials=known) as plain,
+            pytest.raises(MQClientException),
+        ):
+            plain.send(Message("T", b"x"))
+
+
+def test_a_file_of_certificates_that_names_none_is_refused(tmp_path: Path) -> None:
+    secured = tmp_path / "tls.properties"
+    secured.write_text("tls.server.mode=enforcing\n", encoding="utf-8")
+    said = run_to_the_end("--tls", str(secured))
+    assert said.returncode == 1
+    assert "tls certificate" in said.stderr
+    assert "Traceback" not in said.stderr
 
 
 @pytest.mark.parametrize(("brokers", "whose"), [("1", ""), ("2", "by each of 2 brokers ")])

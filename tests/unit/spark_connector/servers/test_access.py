@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from embedded_broker import Tls as BrokerTls
 from rocketmq_py import (
     Credentials,
     FlowControlError,
@@ -20,7 +21,6 @@ from rocketmq_py import (
     NameServerUnavailableError,
     NoRouteError,
     PermissionDeniedError,
-    UnsupportedOperationError,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError
@@ -28,7 +28,14 @@ from spark_connector.options.connection import Connection, Tls
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.start_places import bounds_of
 from spark_connector.servers import access as access_module
-from spark_connector.servers.access import CredentialsFile, access_for, is_transient, retrying
+from spark_connector.servers.access import (
+    SERVER_ERRORS,
+    CredentialsFile,
+    access_for,
+    is_transient,
+    retrying,
+)
+from tests.certificates import Certificates
 
 
 def options(**given: str) -> ReadOptions:
@@ -85,13 +92,37 @@ def test_a_namespace_is_put_before_topics_and_groups_on_the_wire() -> None:
         )
 
 
-def test_tls_files_are_looked_for_and_the_client_says_that_it_cannot(tmp_path: Path) -> None:
-    ca = tmp_path / "ca.pem"
+def test_what_is_wrong_with_tls_files_names_the_option(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    ca, other = tmp_path / "ca.pem", certificates.client.chain
     with pytest.raises(OptionError, match=r"option tlsCa = .*there is no such file on"):
         access_for(Connection("h:1", tls=Tls(str(ca))))
     ca.touch()
-    with pytest.raises(UnsupportedOperationError, match="this client has no TLS yet"):
+    with pytest.raises(OptionError, match=r"option tlsCa: .*must be a PEM file"):
         access_for(Connection("h:1", tls=Tls(str(ca))))
+    with pytest.raises(OptionError, match=r"option tlsCert: .*must be a PEM chain"):
+        access_for(Connection("h:1", tls=Tls(cert=str(other), key=str(ca))))
+
+
+def test_servers_are_reached_by_tls_and_see_a_certificate(certificates: Certificates) -> None:
+    tls = BrokerTls(
+        certificate=certificates.server.chain,
+        key=certificates.server.key,
+        mode="enforcing",
+        client_certificates="require",
+        trusted=certificates.authority,
+    )
+    ca, mine = str(certificates.authority), certificates.client
+    with EmbeddedBroker(tls=tls, topics=["T"]) as broker:
+        trusting = Tls(ca, str(mine.chain), str(mine.key))
+        access = access_for(Connection(broker.namesrv_addr, tls=trusting))
+        (queue, *_) = access.write_queues("T")
+        access.send(queue, b"x", properties="UNIQ_KEY\x01A\x02").result(5)
+        assert access.pull(queue, 0).result(5).found
+        for less in (None, Tls(), Tls(ca)):
+            with pytest.raises(SERVER_ERRORS):
+                access_for(Connection(broker.namesrv_addr, tls=less)).topic_names()
 
 
 def test_advertised_addresses_can_be_mapped() -> None:
