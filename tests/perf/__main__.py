@@ -25,6 +25,7 @@ BENCHES = (
     "client_path",
     "lost_host",
     "java_load",
+    "java_consume",
     "java_ceiling",
     "acl",
     "old_and_new",
