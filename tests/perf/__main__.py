@@ -19,6 +19,7 @@ BENCHES = (
     "imports",
     "startup",
     "idle",
+    "idle_connections",
     "timer_error",
     *timer_store.PARTS,
     "sliced",

@@ -8,13 +8,15 @@ removed, as in 24 real days. What each message may leave behind is measured and 
 million: a block of memory that one message in ten thousand left would show.
 
 A day has plain messages, some with keys, timers up to three days, delay levels and recalls. A group
-consumes them all in the end, and each accepted message must come exactly once.
+consumes them all in the end, and each accepted message must come exactly once. ``--keep`` writes
+what was seen to `results/long_life.json`.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -24,7 +26,7 @@ from random import Random
 from statistics import mean
 from tempfile import TemporaryDirectory
 
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MessageQueue, QueueAccess
@@ -32,6 +34,7 @@ from rocketmq_py.client.queue_sends import RunOutcome, SendRun
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.properties import encode_properties
 
+KEPT = Path(__file__).parent / "results" / "long_life.json"
 DAY_S = 86_400
 TOPIC, GROUP, QUEUES = "Life", "LifeGroup", 4
 BODY = b"x" * 120
@@ -267,6 +270,24 @@ LIMITS = {
 """By which part each may grow between the first and the last settled days."""
 
 
+def keep(plan: Plan, account: Account) -> None:
+    """Write the plan, what grew, and each day to `results/long_life.json`."""
+    document = {
+        "plan": asdict(plan),
+        "messages": {
+            "accepted": account.accepted,
+            "recalled": account.recalled,
+            "consumed": account.consumed,
+        },
+        "commit_log_files": account.rolled,
+        "settled_from_day": SETTLED_DAY,
+        "growth": {what: {"seen": account.growth(what), "most": LIMITS[what]} for what in LIMITS},
+        "days": [asdict(one) for one in account.samples],
+    }
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
 def main(arguments: list[str]) -> int:
     """Let a broker live, and print a line for each day."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.long_life", description=__doc__)
@@ -274,6 +295,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--scale", type=int, default=100, help="one of so many messages")
     parser.add_argument("--step", type=int, default=600, help="seconds between two sends")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", action="store_true", help=f"write {KEPT.name}")
     chosen = parser.parse_args(arguments)
     if chosen.days <= SETTLED_DAY:
         parser.error(f"--days {chosen.days}: more than {SETTLED_DAY}, when as much goes as comes")
@@ -298,6 +320,8 @@ def main(arguments: list[str]) -> int:
     grown = ", ".join(f"{what} {account.growth(what):+.2%}" for what in LIMITS)
     print(f"growth from day {SETTLED_DAY} on: {grown}")
     print(f"blocks that a message left behind: {account.blocks_per_message():.6f}")
+    if chosen.keep:
+        keep(plan, account)
     wrong = verdict(account)
     for line in wrong:
         print(f"FAILED: {line}")
