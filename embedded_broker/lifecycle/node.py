@@ -61,10 +61,13 @@ class BrokerNode:
         fs: FileSystem,
         address: str,
         *,
+        ha_address: str = "",
         predecessor: BrokerParts | None = None,
         unsynced: Unsynced | None = None,
     ) -> None:
         self.fs = fs
+        self.ha_address = ha_address
+        """Where slaves follow it; "" if none can."""
         self._runtime = runtime
         self._arguments = arguments
         self._undo: list[Callable[[], None]] = []
@@ -149,6 +152,8 @@ class BrokerNode:
         parts.let_old_go = self._aging.look_at_once
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
+        if (slaves := runtime.serve_slaves(parts)) is not None:
+            parts.on_leave.append(slaves.close)
 
     def _connect_flusher(self, parts: BrokerParts) -> Flusher:
         """Make what flushes, and let everybody ask it."""
@@ -206,8 +211,11 @@ class BrokerNode:
                 cluster=parts.cluster_name,
                 broker_name=parts.broker_name,
                 address=parts.address,
+                ha_address=self.ha_address,
             )
-        parts.on_leave.append(partial(namesrv.routes.unregister, parts.broker_name))
+        parts.on_leave.append(
+            partial(namesrv.registrations.drop, parts.cluster_name, parts.address)
+        )
 
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""

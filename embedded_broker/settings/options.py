@@ -404,7 +404,6 @@ _STORE = (
     Option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
     Option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
     Option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),
-    Option("brokerRole", "ASYNC_MASTER", "replication", choices=("ASYNC_MASTER",), fixed=True),
     Option(
         "maxTransferBytesOnMessageInMemory",
         262_144,
@@ -457,11 +456,33 @@ _STORE = (
     ),
 )
 
+_ROLES = (
+    Option(
+        "brokerRole",
+        "ASYNC_MASTER",
+        "replication",
+        choices=("ASYNC_MASTER",),
+        fixed=True,
+    ),
+    Option(
+        "haListenPort",
+        -1,
+        "where slaves follow this broker; 0: a free port, -1: none follows",
+        low=-1,
+        high=65_535,
+        live=False,
+    ),
+    Option("haSendHeartbeatInterval", 5000, "ms without a word until a slave gets a heartbeat"),
+    Option("haHousekeepingInterval", 20_000, "ms until a silent slave is given up", low=1),
+    Option("haTransferBatchSize", 32_768, "most bytes of the log in one piece", low=1),
+    Option("haMaxGapNotInSync", 268_435_456, "bytes by which a slave that counts may be behind"),
+)
+
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
         *(*_TIMERS, *_TRANSACTIONS, *_POP),
-        *(*_TOPICS_AND_GROUPS, *_ACCESS, *_STORE),
+        *(*_TOPICS_AND_GROUPS, *_ACCESS, *_STORE, *_ROLES),
     )
 }
 """Every option of the broker by name."""
@@ -484,8 +505,8 @@ diskFallRecorded diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
 enableCalcFilterBitMap enableConsumeQueueExt enableControllerMode enableDLegerCommitLog
 enableDetailStat enableMultiDispatch endTransactionThreadPoolNums fastFailIfNoBufferInStorePool
 fetchNamesrvAddrByAddressServer flushCommitLogLeastPages flushCommitLogThoroughInterval
-flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval haListenPort
-haMasterAddress haSendHeartbeatInterval heartbeatThreadPoolNums maxRecoveryCommitlogFiles
+flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
+haMasterAddress heartbeatThreadPoolNums maxRecoveryCommitlogFiles
 namesrvAddr osPageCacheBusyTimeOutMills processReplyMessageThreadPoolNums
 pullMessageThreadPoolNums pullThreadPoolQueueCapacity queryMessageThreadPoolNums
 queryThreadPoolQueueCapacity redeleteHangedFileInterval registerBrokerTimeoutMills

@@ -1,0 +1,161 @@
+"""A real 5.3.3 slave follows our master, and serves its messages once the master is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Queue
+from threading import Event
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, EmbeddedCluster
+from embedded_broker.kit.process import Servers, servers
+from rocketmq_py import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ConsumeFromWhere,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageExt,
+    SystemClock,
+)
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint, TimerCounts
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.lenient_json import loads_lenient
+from tests.interop.java_tools import CACHE
+from tests.unit.embedded_broker.wire_peer import WirePeer
+
+CLOCK = SystemClock()
+TOPIC, GROUP = "Followed", "G_followed"
+MESSAGES = 200
+WAIT_SECONDS = 60.0
+SIZES = {"mappedFileSizeCommitLog": 67_108_864, "mappedFileSizeConsumeQueue": 600_000}
+SLAVE = {
+    "brokerRole": "SLAVE",
+    "brokerId": "1",
+    "brokerName": "broker-a",
+    "slaveReadEnable": "true",
+}
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Return when a condition holds; looks again and again."""
+    deadline_ms = CLOCK.now_ms + WAIT_SECONDS * 1000
+    while not condition():
+        assert CLOCK.now_ms < deadline_ms, what
+        Event().wait(0.2)
+
+
+def log_end(address: str) -> int:
+    """The end of a broker's commit log; -1 while it does not answer yet."""
+    with WirePeer(address) as peer:
+        answer = peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+    if answer.code != ResponseCode.SUCCESS:
+        return -1
+    return int(loads_lenient(answer.body)["table"]["commitLogMaxOffset"])
+
+
+def fill(cluster: EmbeddedCluster) -> None:
+    """Put all that a slave takes over into the master."""
+    master = cluster["broker-a"]
+    with WirePeer(master.addr) as peer:
+        peer.create_topic(TOPIC, queues=4)
+        peer.ask(
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "2", "commitOffset": "7"},
+        )
+    with DefaultMQProducer("P_followed", namesrv_addr=cluster.namesrv_addr) as producer:
+        for number in range(MESSAGES):
+            producer.send(Message(TOPIC, b"%d" % number, tags="t", keys=f"k{number}"))
+        producer.send(Message(TOPIC, b"timer").set_delay_time_sec(3600))
+        producer.send(Message(TOPIC, b"level").set_delay_time_level(1))
+    wait_until(
+        lambda: len(master.messages.in_topic(TOPIC)) == MESSAGES + 1, "the level is delivered"
+    )
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    """Our master, and another broker that keeps the name server there."""
+    config = {**SIZES, "haListenPort": 0}
+    with EmbeddedCluster(brokers=1, config=config) as made:
+        yield made
+
+
+@pytest.fixture
+def slave(cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Servers]:
+    """A real slave that has everything the master has."""
+    fill(cluster)
+    cluster.add("broker-b")
+    with servers(
+        tmp_path, "5.3.3", settings=SLAVE, cache=CACHE, beside=cluster.namesrv_addr, politely=False
+    ) as made:
+        master = cluster["broker-a"]
+        wait_until(lambda: log_end(made.broker_addr) == log_end(master.addr), "the log follows")
+        wait_until(lambda: not differences(master, made), f"tables: {differences(master, made)}")
+        yield made
+
+
+def table(address: str, code: int) -> object:
+    """What a broker answers, without the parts that are each broker's own."""
+    with WirePeer(address) as peer:
+        answer = peer.ask(code)
+    if answer.code != ResponseCode.SUCCESS:
+        return answer.remark
+    if code == RequestCode.GET_TIMER_CHECK_POINT:
+        return TimerCheckpoint.decode(answer.body).master_timer_queue_offset
+    if code == RequestCode.GET_TIMER_METRICS:
+        counts = TimerCounts.decode(answer.body).timing_count
+        return {name: count.count for name, count in counts.items()}
+    document = loads_lenient(answer.body)
+    if code == RequestCode.GET_ALL_TOPIC_CONFIG:
+        return set(document["topicConfigTable"])
+    if code == RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG:
+        return set(document["subscriptionGroupTable"])
+    return document.get("offsetTable", document)
+
+
+TABLES = (
+    RequestCode.GET_ALL_TOPIC_CONFIG,
+    RequestCode.GET_ALL_CONSUMER_OFFSET,
+    RequestCode.GET_ALL_DELAY_OFFSET,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.GET_TIMER_CHECK_POINT,
+    RequestCode.GET_TIMER_METRICS,
+)
+
+
+def differences(master: EmbeddedBroker, slave: Servers) -> dict[int, tuple[object, object]]:
+    """The tables of a slave that are not those of its master."""
+    both = {
+        int(code): (table(master.addr, code), table(slave.broker_addr, code)) for code in TABLES
+    }
+    return {code: pair for code, pair in both.items() if pair[0] != pair[1]}
+
+
+@pytest.mark.smoke
+def test_a_real_slave_follows_and_serves_what_it_has_when_the_master_is_gone(
+    cluster: EmbeddedCluster, slave: Servers
+) -> None:
+    wanted = sorted(one.body for one in cluster["broker-a"].messages.in_topic(TOPIC))
+    cluster.stop("broker-a")
+    got: Queue[bytes] = Queue()
+
+    def take(
+        messages: list[MessageExt], _context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        for message in messages:
+            got.put(bytes(message.body))
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    consumer = DefaultMQPushConsumer("G_reader", namesrv_addr=cluster.namesrv_addr)
+    consumer.consume_from_where = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    consumer.subscribe(TOPIC, "*")
+    consumer.register_message_listener(take)
+    with consumer:
+        assert sorted(got.get(timeout=WAIT_SECONDS) for _ in wanted) == wanted
+    with WirePeer(slave.broker_addr) as peer:
+        refused = peer.send(TOPIC, b"to a slave")
+    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
