@@ -149,6 +149,7 @@ class Produce:
         )
         if is_half:
             into_half(inner)
+        self._check_replicas(properties)
         result = self._store.put(inner)
         outcome = self._outcome(result, queue_id, properties)
         if not self._profile.names_stored_messages or not outcome.is_stored:
@@ -189,6 +190,14 @@ class Produce:
             log_end = result.commit_log_offset + result.size
         place = (result.commit_log_offset, queue_id, result.queue_offset)
         return Outcome(reason, remark, *place, synced_at=log_end, status=result.status)
+
+    def _check_replicas(self, properties: Mapping[str, str]) -> None:
+        """Refuse what waits for more slaves than there are (IN_SYNC_REPLICAS_NOT_ENOUGH)."""
+        durability = self._durability
+        if durability.is_awaited and properties.get(Prop.WAIT) != "false":
+            lacks = durability.replication.lacks_replicas(self._store.log.max_offset)
+            if lacks:
+                raise Refused(Reason.FAILED, "in-sync replicas not enough")
 
     # -- a batch ----------------------------------------------------------------------------
 
@@ -241,6 +250,7 @@ class Produce:
             peer.packed_remote,
             message.terms.reconsume_times,
         )
+        self._check_replicas(outer)
         result = self._store.put(run)
         outcome = self._outcome(result, queue_id, outer)
         if self._profile.names_stored_messages and Prop.UNIQ_KEY in outer:

@@ -153,6 +153,8 @@ class BrokerNode:
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
         if (slaves := runtime.serve_slaves(parts)) is not None:
+            parts.durability.replication.slaves = slaves
+            slaves.on_reported = parts.durability.replicated
             parts.on_leave.append(slaves.close)
 
     def _connect_flusher(self, parts: BrokerParts) -> Flusher:

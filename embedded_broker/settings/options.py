@@ -460,9 +460,9 @@ _ROLES = (
     Option(
         "brokerRole",
         "ASYNC_MASTER",
-        "replication",
-        choices=("ASYNC_MASTER",),
-        fixed=True,
+        "whether sends wait for slaves (SYNC_MASTER)",
+        choices=("ASYNC_MASTER", "SYNC_MASTER"),
+        live=False,
     ),
     Option(
         "haListenPort",
@@ -475,6 +475,15 @@ _ROLES = (
     Option("haSendHeartbeatInterval", 5000, "ms without a word until a slave gets a heartbeat"),
     Option("haHousekeepingInterval", 20_000, "ms until a silent slave is given up", low=1),
     Option("haTransferBatchSize", 32_768, "most bytes of the log in one piece", low=1),
+    Option("slaveTimeout", 3000, "ms after which a send that waits for slaves answers 12", low=1),
+    Option(
+        "inSyncReplicas",
+        1,
+        "SYNC_MASTER: so many brokers must have a message, this one too; before 5.0 any slave",
+    ),
+    Option("enableAutoInSyncReplicas", False, "those that are there are enough"),
+    Option("minInSyncReplicas", 1, "with enableAutoInSyncReplicas: so many at least"),
+    Option("totalReplicas", 1, "so many brokers are expected; inSyncReplicas must not be more"),
     Option("haMaxGapNotInSync", 268_435_456, "bytes by which a slave that counts may be behind"),
 )
 

@@ -158,4 +158,5 @@ def test_a_real_slave_follows_and_serves_what_it_has_when_the_master_is_gone(
         assert sorted(got.get(timeout=WAIT_SECONDS) for _ in wanted) == wanted
     with WirePeer(slave.broker_addr) as peer:
         refused = peer.send(TOPIC, b"to a slave")
-    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert refused.code == ResponseCode.SYSTEM_BUSY
+    assert (refused.remark or "").startswith("[REJECTREQUEST]system busy")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Event
-
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.ha.service import HAService
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.ha.raw_slave import HANG_GUARD_S, RawSlave
+from tests.unit.embedded_broker.ha.raw_slave import RawSlave
+from tests.unit.embedded_broker.ha.waits import service_of, wait_until
 
 SMALL = {"haListenPort": 0, "mappedFileSizeCommitLog": 4096}
 
@@ -27,30 +24,6 @@ def log_of(broker: EmbeddedBroker) -> tuple[int, bytes]:
 def send(broker: EmbeddedBroker, count: int) -> None:
     for number in range(count):
         broker.send("T", b"%d" % number * 20)
-
-
-def wait_until(broker: EmbeddedBroker, condition: Callable[[], bool]) -> None:
-    """Return when a condition holds after some entry through the door."""
-    entered = Event()
-    door = broker._parts().door
-    door.watch(entered)
-    try:
-        while not condition():
-            assert entered.wait(HANG_GUARD_S)
-            entered.clear()
-    finally:
-        door.unwatch(entered)
-
-
-def service_of(broker: EmbeddedBroker) -> HAService:
-    (close,) = [
-        call
-        for call in broker._parts().on_leave
-        if isinstance(getattr(call, "__self__", None), HAService)
-    ]
-    service = close.__self__  # type: ignore[attr-defined] # a bound method
-    assert isinstance(service, HAService)
-    return service
 
 
 def test_a_slave_gets_the_log_as_it_is_blanks_included_and_what_comes_later(
