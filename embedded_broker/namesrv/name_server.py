@@ -25,7 +25,7 @@ from embedded_broker.namesrv.settings import ORDER_TOPICS, KeyValues, NameServer
 from embedded_broker.remoting.endpoint import Connection, Handler, Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.protocol.bodies.topics import BrokerData, TopicList
+from rocketmq_py.protocol.bodies.topics import MASTER_ID, BrokerData, TopicList
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
@@ -70,6 +70,7 @@ class NameServer:
         broker_name: str,
         address: str,
         ha_address: str = "",
+        broker_id: int = MASTER_ID,
     ) -> None:
         """Make a broker of this process visible to clients, and keep its topics up to date.
 
@@ -81,7 +82,12 @@ class NameServer:
             self.routes.allow(broker_name, -1 if perm & _READ_WRITE == _READ_WRITE else perm)
 
         self.routes.register(
-            cluster=cluster, broker_name=broker_name, address=address, topics=topics
+            cluster=cluster,
+            broker_name=broker_name,
+            address=address,
+            topics=topics,
+            broker_id=broker_id,
+            acting_master=False,
         )
         self.registrations.note(cluster, broker_name, address, ha_address)
         allow(frozenset())

@@ -330,7 +330,6 @@ _TOPICS_AND_GROUPS = (
     Option("shortPollingTimeMills", 1000, "longest wait in ms when longPollingEnable is false"),
     Option("regionId", "DefaultRegion", "region that send answers name (MSG_REGION)"),
     Option("traceOn", True, "whether send answers ask for traces (TRACE_ON)"),
-    Option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
     Option("enableSlaveActingMaster", False, "roles", fixed=True),
     Option("enableRemoteEscape", False, "roles", fixed=True),
 )
@@ -460,10 +459,21 @@ _ROLES = (
     Option(
         "brokerRole",
         "ASYNC_MASTER",
-        "whether sends wait for slaves (SYNC_MASTER)",
-        choices=("ASYNC_MASTER", "SYNC_MASTER"),
+        "whether sends wait for slaves (SYNC_MASTER), or it is one (SLAVE)",
+        choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
         live=False,
     ),
+    Option("brokerId", 0, "0 of a master; of a slave its number", live=False),
+    Option(
+        "namesrvAddr",
+        "",
+        "of a slave: name servers (host:port, separated by semicolons) that know its master, where "
+        "it registers; masters are known to their own name server only",
+        live=False,
+    ),
+    Option("registerNameServerPeriod", 30_000, "of a slave: ms between registrations", low=1),
+    Option("haMasterAddress", "", "of a slave: HA address of its master, if not as registered"),
+    Option("slaveReadEnable", False, "a slave answers pulls; else they are refused with 2"),
     Option(
         "haListenPort",
         -1,
@@ -507,7 +517,7 @@ ARGUMENT_NAMES: dict[str, str] = {
 
 _TUNING_OF_THE_REAL_BROKER: Final = """
 abortFile accessMessageInMemoryMaxRatio adminBrokerThreadPoolNums
-autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 brokerId cleanFileForciblyEnable
+autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 cleanFileForciblyEnable
 clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
 diskFallRecorded diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
@@ -515,11 +525,11 @@ enableCalcFilterBitMap enableConsumeQueueExt enableControllerMode enableDLegerCo
 enableDetailStat enableMultiDispatch endTransactionThreadPoolNums fastFailIfNoBufferInStorePool
 fetchNamesrvAddrByAddressServer flushCommitLogLeastPages flushCommitLogThoroughInterval
 flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
-haMasterAddress heartbeatThreadPoolNums maxRecoveryCommitlogFiles
-namesrvAddr osPageCacheBusyTimeOutMills processReplyMessageThreadPoolNums
+heartbeatThreadPoolNums maxRecoveryCommitlogFiles
+osPageCacheBusyTimeOutMills processReplyMessageThreadPoolNums
 pullMessageThreadPoolNums pullThreadPoolQueueCapacity queryMessageThreadPoolNums
 queryThreadPoolQueueCapacity redeleteHangedFileInterval registerBrokerTimeoutMills
-registerNameServerPeriod rocketmqHome sendMessageThreadPoolNums
+rocketmqHome sendMessageThreadPoolNums
 sendThreadPoolQueueCapacity serverAsyncSemaphoreValue serverCallbackExecutorThreads
 serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
 serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads

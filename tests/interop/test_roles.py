@@ -1,7 +1,9 @@
-"""A real 5.3.3 slave follows our master, and serves its messages once the master is away."""
+"""A real 5.3.3 slave follows our master, and ours a real one; each serves when that is gone."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Queue
@@ -25,7 +27,8 @@ from rocketmq_py.protocol.bodies.timers import TimerCheckpoint, TimerCounts
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.lenient_json import loads_lenient
 from tests.interop.java_tools import CACHE
-from tests.unit.embedded_broker.wire_peer import WirePeer
+from tests.interop.real_broker import real_cluster
+from tests.unit.embedded_broker.wire_peer import WirePeer, consumer
 
 CLOCK = SystemClock()
 TOPIC, GROUP = "Followed", "G_followed"
@@ -62,10 +65,12 @@ def fill(cluster: EmbeddedCluster) -> None:
     master = cluster["broker-a"]
     with WirePeer(master.addr) as peer:
         peer.create_topic(TOPIC, queues=4)
-        peer.ask(
+        peer.heartbeat("c1", consumer(GROUP, {TOPIC: "*"}))
+        committed = peer.ask(
             RequestCode.UPDATE_CONSUMER_OFFSET,
             {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "2", "commitOffset": "7"},
         )
+        assert committed.code == ResponseCode.SUCCESS
     with DefaultMQProducer("P_followed", namesrv_addr=cluster.namesrv_addr) as producer:
         for number in range(MESSAGES):
             producer.send(Message(TOPIC, b"%d" % number, tags="t", keys=f"k{number}"))
@@ -135,12 +140,8 @@ def differences(master: EmbeddedBroker, slave: Servers) -> dict[int, tuple[objec
     return {code: pair for code, pair in both.items() if pair[0] != pair[1]}
 
 
-@pytest.mark.smoke
-def test_a_real_slave_follows_and_serves_what_it_has_when_the_master_is_gone(
-    cluster: EmbeddedCluster, slave: Servers
-) -> None:
-    wanted = sorted(one.body for one in cluster["broker-a"].messages.in_topic(TOPIC))
-    cluster.stop("broker-a")
+def read_all(namesrv_addr: str, count: int) -> list[bytes]:
+    """What a new group reads of the topic, sorted."""
     got: Queue[bytes] = Queue()
 
     def take(
@@ -150,13 +151,54 @@ def test_a_real_slave_follows_and_serves_what_it_has_when_the_master_is_gone(
             got.put(bytes(message.body))
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
-    consumer = DefaultMQPushConsumer("G_reader", namesrv_addr=cluster.namesrv_addr)
-    consumer.consume_from_where = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-    consumer.subscribe(TOPIC, "*")
-    consumer.register_message_listener(take)
-    with consumer:
-        assert sorted(got.get(timeout=WAIT_SECONDS) for _ in wanted) == wanted
+    reader = DefaultMQPushConsumer("G_reader", namesrv_addr=namesrv_addr)
+    reader.consume_from_where = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    reader.subscribe(TOPIC, "*")
+    reader.register_message_listener(take)
+    with reader:
+        return sorted(got.get(timeout=WAIT_SECONDS) for _ in range(count))
+
+
+@pytest.mark.smoke
+def test_a_real_slave_follows_and_serves_what_it_has_when_the_master_is_gone(
+    cluster: EmbeddedCluster, slave: Servers
+) -> None:
+    wanted = sorted(one.body for one in cluster["broker-a"].messages.in_topic(TOPIC))
+    cluster.stop("broker-a")
+    assert read_all(cluster.namesrv_addr, len(wanted)) == wanted
     with WirePeer(slave.broker_addr) as peer:
         refused = peer.send(TOPIC, b"to a slave")
     assert refused.code == ResponseCode.SYSTEM_BUSY
     assert (refused.remark or "").startswith("[REJECTREQUEST]system busy")
+
+
+def test_our_slave_follows_a_real_master_and_serves_what_it_has_when_that_is_gone(
+    tmp_path: Path,
+) -> None:
+    with real_cluster(tmp_path) as master:
+        with WirePeer(master.broker_addr) as peer:
+            peer.create_topic(TOPIC, queues=4)
+        with EmbeddedBroker(
+            config={
+                **SIZES,
+                "brokerRole": "SLAVE",
+                "brokerId": 1,
+                "slaveReadEnable": True,
+                "namesrvAddr": master.namesrv_addr,
+            }
+        ) as ours:
+            with DefaultMQProducer("P_real", namesrv_addr=master.namesrv_addr) as producer:
+                for number in range(MESSAGES):
+                    producer.send(Message(TOPIC, b"%d" % number, keys=f"k{number}"))
+                producer.send(Message(TOPIC, b"timer").set_delay_time_sec(2))
+                producer.send(Message(TOPIC, b"level").set_delay_time_level(1))
+            wanted = sorted([b"%d" % number for number in range(MESSAGES)] + [b"timer", b"level"])
+
+            def has_all() -> bool:
+                ends = log_end(master.broker_addr) == log_end(ours.addr)
+                return ends and TOPIC in ours.topics and len(ours.messages.in_topic(TOPIC)) == 202
+
+            wait_until(has_all, "our slave has what the master has")
+            assert [one.body for one in ours.messages.by_key(TOPIC, "k7")] == [b"7"]
+            os.kill(master.broker_pid, signal.SIGKILL)
+            assert read_all(master.namesrv_addr, len(wanted)) == wanted
