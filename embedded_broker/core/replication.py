@@ -6,16 +6,29 @@ among them; before it was any slave. After ``CommitLog.needHandleHA``, ``calcNee
 ``durability.py``, where answers wait, ``embedded_broker/ha/service.py`` for the slaves.
 """
 
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from embedded_broker.core.refusals import Reason
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 
 
+class SlaveState(NamedTuple):
+    """One slave, as administrators see it."""
+
+    address: str
+    ack_offset: int
+    next_offset: int
+    in_sync: bool
+    bytes_per_second: int
+
+
 class Slaves(Protocol):
     """How far the slaves are."""
 
+    address: str
+    """Where they connect."""
     push_to_slave_max_offset: int
     """The most that any slave has ever reported."""
 
@@ -28,6 +41,9 @@ class Slaves(Protocol):
     def acks(self, log_end: int) -> int:
         """Count this broker and the slaves that have everything up to ``log_end``."""
 
+    def states(self, log_end: int) -> Sequence[SlaveState]:
+        """Tell of each slave."""
+
 
 class Replication:
     """The promise that slaves have a message. Used under the door."""
@@ -39,6 +55,8 @@ class Replication:
         self.is_given = config.text("brokerRole") == "SYNC_MASTER"
         self.slaves: Slaves | None = None
         """None where no slave can follow."""
+        self.master_address: Callable[[], str] | None = None
+        """Where a slave's own master is followed; None for a master."""
         self._config = config
         self._counts = profile.counts_replicas
 

@@ -41,6 +41,11 @@ class HAClient:
         self._failures = RareLines(logger)
         self._thread = Thread(target=self._run, name="embedded-broker-slave", daemon=True)
 
+    @property
+    def address(self) -> str:
+        """Where the master is; "" while it is not known."""
+        return self._address
+
     def start(self) -> None:
         """Begin to follow as soon as a master is known."""
         self._thread.start()

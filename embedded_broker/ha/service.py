@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
+from embedded_broker.core.replication import SlaveState
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import MessageStore
@@ -48,6 +49,8 @@ class Slave:
     """What it reported last."""
     next_offset: int = -1
     """Where its next piece begins."""
+    sent: int = 0
+    bytes_per_second: int = 0
     is_told: bool = False
     """Whether it was logged that the log does not go on where it is."""
 
@@ -134,6 +137,7 @@ class HAService:
             self._note_gap(slave)
             return None
         slave.next_offset += len(data)
+        slave.sent += len(data)
         slave.last_write_ms = self._session.now_ms
         return Piece(offset, data)
 
@@ -176,6 +180,20 @@ class HAService:
         """Count this broker and the slaves that have everything up to ``log_end``."""
         return 1 + sum(slave.ack_offset >= log_end for slave in self.slaves)
 
+    def states(self, log_end: int) -> list[SlaveState]:
+        """Tell of each slave."""
+        gap = self._config.int("haMaxGapNotInSync")
+        return [
+            SlaveState(
+                one.address,
+                one.ack_offset,
+                one.next_offset,
+                log_end - one.ack_offset < gap,
+                one.bytes_per_second,
+            )
+            for one in self.slaves
+        ]
+
     # -- when there is something to send ------------------------------------------------------
 
     def _see(self) -> None:
@@ -197,6 +215,8 @@ class HAService:
     def _look(self) -> None:
         """Let every connection see whether it is time for a heartbeat, or to give a slave up."""
         self._is_looking = False
+        for slave in self.slaves:
+            slave.bytes_per_second, slave.sent = slave.sent * 1000 // LOOK_EVERY_MS, 0
         if self.slaves:
             self._look_later()
             self.door.after(self._wake)

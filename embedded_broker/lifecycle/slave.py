@@ -62,6 +62,7 @@ class SlaveNode:
         self._reject()
         self._follower = Follower(parts.store)
         self._client = HAClient(parts.door, self._follower, parts.config)
+        parts.durability.replication.master_address = lambda: self._client.address
         self._synchronize = SlaveSynchronize(
             door=parts.door,
             config=parts.config,

@@ -1,6 +1,6 @@
 """Which brokers have registered, and for how long each of them counts.
 
-Requests 103, 104, 322 and 904 of brokers of other processes; those of this process register by
+Requests 103, 104, 322, 901 and 904 of brokers of other processes; those of this process register by
 calls. A slave learns by its registration where its master is. After RocketMQ's
 DefaultRequestProcessor and the half of RouteInfoManager about live brokers: one that is silent for
 120 s, or for what it said itself, is forgotten, and one whose connection ends at once. Must not
@@ -17,11 +17,16 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.namesrv.settings import ORDER_TOPICS, KeyValues
 from embedded_broker.remoting.endpoint import Connection, Endpoint, Handler, Request
+from rocketmq_py.protocol.bodies.replication import (
+    BrokerMemberGroup,
+    GetBrokerMemberGroupResponseBody,
+)
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, DataVersion, KVTable, RegisterBrokerBody
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.namesrv import (
     BrokerHeartbeatRequestHeader,
+    GetBrokerMemberGroupRequestHeader,
     QueryDataVersionRequestHeader,
     QueryDataVersionResponseHeader,
     RegisterBrokerRequestHeader,
@@ -66,6 +71,7 @@ class Registrations:
             RequestCode.UNREGISTER_BROKER: self.unregister,
             RequestCode.QUERY_DATA_VERSION: self.query_version,
             RequestCode.BROKER_HEARTBEAT: self.heartbeat,
+            RequestCode.GET_BROKER_MEMBER_GROUP: self.members,
         }
 
     def serve_at(self, endpoint: Endpoint) -> None:
@@ -173,6 +179,17 @@ class Registrations:
         header = BrokerHeartbeatRequestHeader.from_ext(request.command.ext_fields)
         self._touch((header.cluster_name, header.broker_addr))
         return request.command.answer(ResponseCode.SUCCESS)
+
+    def members(self, request: Request) -> RemotingCommand:
+        """901: the master and the slaves of a name; none when nobody has it."""
+        header = GetBrokerMemberGroupRequestHeader.from_ext(request.command.ext_fields)
+        group = BrokerMemberGroup(
+            broker_addrs=self._routes.addresses_of(header.broker_name),
+            broker_name=header.broker_name,
+            cluster=header.cluster_name,
+        )
+        body = GetBrokerMemberGroupResponseBody(group).encode()
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     # -- silence --------------------------------------------------------------------------------
 

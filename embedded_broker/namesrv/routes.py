@@ -84,8 +84,12 @@ class RouteTable:
 
     def address_of(self, broker_name: str, broker_id: int) -> str | None:
         """Give the address of a master or slave."""
+        return self.addresses_of(broker_name).get(broker_id)
+
+    def addresses_of(self, broker_name: str) -> dict[int, str]:
+        """Give the addresses of all brokers of a name, by broker id."""
         broker = self._brokers.get(broker_name)
-        return None if broker is None else broker.addresses.get(broker_id)
+        return {} if broker is None else dict(broker.addresses)
 
     def allow(self, broker_name: str, perm: int) -> None:
         """Say what clients may do at a broker, whatever its topics allow: bits of permissions."""

@@ -473,7 +473,17 @@ _ROLES = (
     ),
     Option("registerNameServerPeriod", 30_000, "of a slave: ms between registrations", low=1),
     Option("haMasterAddress", "", "of a slave: HA address of its master, if not as registered"),
-    Option("slaveReadEnable", False, "a slave answers pulls; else they are refused with 2"),
+    Option(
+        "slaveReadEnable",
+        False,
+        "a slave answers pulls, else they are refused with 2; a master sends there who lags far",
+    ),
+    Option(
+        "accessMessageInMemoryMaxRatio",
+        40,
+        "with slaveReadEnable: who lags by more percent of the memory is sent to a slave",
+        high=100,
+    ),
     Option(
         "haListenPort",
         -1,
@@ -516,7 +526,7 @@ ARGUMENT_NAMES: dict[str, str] = {
 """Names in a broker.conf file that ``EmbeddedBroker`` has as arguments."""
 
 _TUNING_OF_THE_REAL_BROKER: Final = """
-abortFile accessMessageInMemoryMaxRatio adminBrokerThreadPoolNums
+abortFile adminBrokerThreadPoolNums
 autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 cleanFileForciblyEnable
 clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly

@@ -1,8 +1,8 @@
 """What administration says to a name server in its headers.
 
-Requests 100, 101, 102 and 219 (key-values), 103, 104, 322 and 904 (brokers), 205 and 327 (write
-permission of a broker), 216 and 217 (topics of routes), 224 (topics of a cluster). Route questions
-of clients are in `client`.
+Requests 100, 101, 102 and 219 (key-values), 103, 104, 322, 901 and 904 (brokers), 205 and 327
+(write permission of a broker), 216 and 217 (topics of routes), 224 (topics of a cluster). Route
+questions of clients are in `client`.
 """
 
 from __future__ import annotations
@@ -124,4 +124,11 @@ class BrokerHeartbeatRequestHeader(Header):
 
     cluster_name: Text = required("clusterName")
     broker_addr: Text = required("brokerAddr")
+    broker_name: Text = required("brokerName")
+
+
+class GetBrokerMemberGroupRequestHeader(Header):
+    """901: who has a broker's name."""
+
+    cluster_name: Text = required("clusterName")
     broker_name: Text = required("brokerName")

@@ -232,3 +232,26 @@ def test_a_slave_that_could_not_be_one_is_refused(setting: str, changes: dict[st
     config = {"brokerRole": "SLAVE", "brokerId": 1, "namesrvAddr": "127.0.0.1:9876", **changes}
     with pytest.raises(ConfigError, match=setting):
         EmbeddedBroker(config=config)
+
+
+def suggested(connect: Connect, broker: EmbeddedBroker) -> str:
+    return connect(broker.addr).pull("T", maxMsgNums="1").ext_fields["suggestWhichBrokerId"]
+
+
+def test_a_reader_far_behind_is_sent_to_a_slave_if_slaves_are_read(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    master = start_broker(topics=["T"])
+    with connect(master.addr) as peer:
+        peer.heartbeat("c1")
+    for number in range(3):
+        master.send("T", b"%d" % number, queue=0)
+    told = [suggested(connect, master)]
+    for changes in (
+        {"slaveReadEnable": True},
+        {"accessMessageInMemoryMaxRatio": 0},
+        {"slaveReadEnable": False},
+    ):
+        master.config.update(**changes)
+        told.append(suggested(connect, master))
+    assert told == ["0", "0", "1", "0"]

@@ -8,6 +8,7 @@ from zlib import crc32
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.protocol.bodies.replication import GetBrokerMemberGroupResponseBody
 from rocketmq_py.protocol.bodies.topics import (
     DataVersion,
     KVTable,
@@ -180,3 +181,20 @@ def test_a_checksum_that_fits_is_taken_and_ordered_topics_are_told(
     checksum = str(crc32(text) & 0x7FFF_FFFF)
     answer = peer.ask(RequestCode.REGISTER_BROKER, fields("b", bodyCrc32=checksum), text)
     assert KVTable.decode(answer.body).table == {"T": "b:2"}
+
+
+def test_901_lists_the_master_and_the_slaves_of_a_name(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    peer = connect(broker.namesrv_addr)
+    register(peer, "broker-a", "T", broker_id=1)
+    found = []
+    for name in ("broker-a", "nobody"):
+        asked = {"clusterName": "DefaultCluster", "brokerName": name}
+        answer = peer.ask(RequestCode.GET_BROKER_MEMBER_GROUP, asked)
+        group = GetBrokerMemberGroupResponseBody.decode(answer.body).broker_member_group
+        found.append((group.cluster, group.broker_name, group.broker_addrs))
+    assert found == [
+        ("DefaultCluster", "broker-a", {0: broker.addr, 1: OTHER}),
+        ("DefaultCluster", "nobody", {}),
+    ]
