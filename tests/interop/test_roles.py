@@ -159,7 +159,6 @@ def read_all(namesrv_addr: str, count: int) -> list[bytes]:
         return sorted(got.get(timeout=WAIT_SECONDS) for _ in range(count))
 
 
-@pytest.mark.smoke
 def test_a_real_slave_follows_and_serves_what_it_has_when_the_master_is_gone(
     cluster: EmbeddedCluster, slave: Servers
 ) -> None:
@@ -202,3 +201,41 @@ def test_our_slave_follows_a_real_master_and_serves_what_it_has_when_that_is_gon
             assert [one.body for one in ours.messages.by_key(TOPIC, "k7")] == [b"7"]
             os.kill(master.broker_pid, signal.SIGKILL)
             assert read_all(master.namesrv_addr, len(wanted)) == wanted
+
+
+def test_a_real_slave_acts_as_master_for_what_is_due_and_puts_it_on_our_other_broker(
+    cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    master = cluster["broker-a"]
+    acting = {**SLAVE, "enableSlaveActingMaster": "true", "enableRemoteEscape": "true"}
+    with WirePeer(master.addr) as peer:
+        peer.create_topic(TOPIC, queues=4)
+    with servers(
+        tmp_path, "5.3.3", settings=acting, cache=CACHE, beside=cluster.namesrv_addr, politely=False
+    ) as slave:
+        other = cluster.add("broker-b")
+        with WirePeer(other.addr) as peer:
+            peer.create_topic(TOPIC, queues=4)
+        with DefaultMQProducer("P_due", namesrv_addr=cluster.namesrv_addr) as producer:
+            queues = producer.fetch_publish_message_queues(TOPIC)
+            (queue, *_) = [one for one in queues if one.broker_name == "broker-a"]
+            due_ms = CLOCK.now_ms + 45_000
+            timer = Message(TOPIC, b"timer").set_deliver_time_ms(due_ms)
+            producer.send(timer, queue=queue)
+            producer.send(Message(TOPIC, b"level").set_delay_time_level(5), queue=queue)
+
+        def follows() -> bool:
+            checkpoints = [
+                table(address, RequestCode.GET_TIMER_CHECK_POINT)
+                for address in (master.addr, slave.broker_addr)
+            ]
+            is_there = log_end(slave.broker_addr) == log_end(master.addr)
+            return is_there and checkpoints == [1, 1]
+
+        wait_until(follows, "the slave has both, and knows how far the wheel is")
+        assert CLOCK.now_ms < due_ms, "the machine is too slow for this test"
+        cluster.stop("broker-a")
+        wait_until(lambda: len(other.messages.in_topic(TOPIC)) == 2, "both are delivered")
+        found = {one.body: one for one in other.messages.in_topic(TOPIC)}
+    assert found.keys() == {b"timer", b"level"}
+    assert int(found[b"timer"].stored_at.timestamp() * 1000) >= due_ms
