@@ -149,7 +149,8 @@ class Produce:
         )
         if is_half:
             into_half(inner)
-        self._check_replicas(properties)
+        if self._durability.is_awaited:
+            self._check_replicas(properties)
         result = self._store.put(inner)
         outcome = self._outcome(result, queue_id, properties)
         if not self._profile.names_stored_messages or not outcome.is_stored:
@@ -193,11 +194,10 @@ class Produce:
 
     def _check_replicas(self, properties: Mapping[str, str]) -> None:
         """Refuse what waits for more slaves than there are (IN_SYNC_REPLICAS_NOT_ENOUGH)."""
-        durability = self._durability
-        if durability.is_awaited and properties.get(Prop.WAIT) != "false":
-            lacks = durability.replication.lacks_replicas(self._store.log.max_offset)
-            if lacks:
-                raise Refused(Reason.FAILED, "in-sync replicas not enough")
+        replication = self._durability.replication
+        waits = properties.get(Prop.WAIT) != "false"
+        if waits and replication.lacks_replicas(self._store.log.max_offset):
+            raise Refused(Reason.FAILED, "in-sync replicas not enough")
 
     # -- a batch ----------------------------------------------------------------------------
 
@@ -250,7 +250,8 @@ class Produce:
             peer.packed_remote,
             message.terms.reconsume_times,
         )
-        self._check_replicas(outer)
+        if self._durability.is_awaited:
+            self._check_replicas(outer)
         result = self._store.put(run)
         outcome = self._outcome(result, queue_id, outer)
         if self._profile.names_stored_messages and Prop.UNIQ_KEY in outer:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.ha.connection import HAConnection
+from embedded_broker.remoting.server import TcpServer
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.ha.raw_slave import RawSlave
 from tests.unit.embedded_broker.ha.waits import service_of, wait_until
@@ -163,3 +167,34 @@ def test_a_connection_over_the_limit_is_refused(start_broker: StartBroker) -> No
         with RawSlave(broker.ha_addr) as second:
             assert second.is_ended()
         assert len(service.slaves) == 1
+
+
+class FarTransport(asyncio.Transport):
+    """A socket that a slave of another host opened."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("192.0.2.9", 40_000)})
+        self.is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high is not None
+        assert low is None
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_slave_of_another_host_is_refused_unless_allowRemoteAdmin_is_set(  # noqa: N802
+    start_broker: StartBroker, *, allowed: bool
+) -> None:
+    broker = start_broker(config=SMALL)
+    said: list[str] = []
+    transport, service = FarTransport(), service_of(broker)
+    connection = HAConnection(TcpServer(), service, lambda: allowed, said.append)
+    connection.connection_made(transport)
+    assert transport.is_aborted or allowed
+    assert len(service.slaves) == allowed
+    assert ["192.0.2.9" in line for line in said] == ([] if allowed else [True])
+    connection.connection_lost(None)
+    assert not service.slaves
