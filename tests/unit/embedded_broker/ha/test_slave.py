@@ -12,7 +12,7 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.lifecycle.slave import REJECTED
 from embedded_broker.timer.wheel.engine import TimerMessageStore
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, MQBrokerException
 from rocketmq_py.protocol.bodies.topics import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
@@ -166,6 +166,9 @@ def test_a_slave_fills_its_wheel_and_delivers_nothing(
     wait_until(slave, lambda: entered(slave) == 1)
     clock.advance(60)
     assert log_end(slave) == log_end(master)
+    # Nothing was tried: an attempt would have been refused, and be tried again and again.
+    assert not slave._parts().timers.retry.is_on
+    assert slave._parts().levels._retries == {}
     assert slave.messages.in_topic("T") == []
     master.clock.advance(60)
     wait_for_log(master, slave)
@@ -255,3 +258,29 @@ def test_a_reader_far_behind_is_sent_to_a_slave_if_slaves_are_read(
         master.config.update(**changes)
         told.append(suggested(connect, master))
     assert told == ["0", "0", "1", "0"]
+
+
+def test_what_a_test_sends_to_a_slave_is_refused_too(start_slave: Slave) -> None:
+    slave = start_slave()
+    wait_until(slave, lambda: "T" in slave._parts().topics)
+    with pytest.raises(MQBrokerException, match="is a slave") as raised:
+        slave.send("T", b"x")
+    assert raised.value.response_code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+def test_a_slave_asks_nobody_about_open_transactions(
+    master: EmbeddedBroker, start_slave: Slave, connect: Connect
+) -> None:
+    clock = VirtualClock()
+    slave = start_slave(clock=clock)
+    half = {"TRAN_MSG": "true", "PGROUP": "producers"}
+    assert connect(master.addr).send("T", properties=half, f="4").code == ResponseCode.SUCCESS
+    wait_for_log(master, slave)
+    asked = {}
+    for name, broker in (("master", master), ("slave", slave)):
+        peer = connect(broker.addr)
+        peer.heartbeat("p", producers=["producers"])
+        broker.clock.advance(120)
+        peer.barrier()
+        asked[name] = len(peer.pushed) > 0
+    assert asked == {"master": True, "slave": False}
