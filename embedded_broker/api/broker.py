@@ -207,6 +207,13 @@ class EmbeddedBroker:
         return self._known(self._slot.address)
 
     @property
+    def ha_addr(self) -> str:
+        """``host:port`` where slaves follow the broker; needs the option ``haListenPort``."""
+        if self.config["haListenPort"] == -1:
+            raise BrokerStateError(f"{self!r} lets no slave follow it: set haListenPort=0")
+        return self._known(self._slot.ha_address)
+
+    @property
     def control_url(self) -> str:
         """Where the HTTP face is, such as ``http://127.0.0.1:9880``; its page is at ``/docs``."""
         return control_url(self, self._control)

@@ -19,6 +19,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.memory_budget import physical_memory
 from embedded_broker.store.pull import GetResult, GetStatus
 from embedded_broker.store.store_reader import StoreReader
 from embedded_broker.tables.consumers.groups import GroupTable
@@ -86,6 +87,8 @@ class Pulled:
     is_at_end: bool
     topic: TopicConfig
     group: SubscriptionGroupConfig
+    next_broker_id: int = 0
+    """Which broker of this name the reader should ask next: 0 is the master."""
 
 
 Reply = Callable[[Pulled | Refused], None]
@@ -170,7 +173,24 @@ class Consume:
             found.status is GetStatus.OFFSET_OVERFLOW_ONE
             or (found.status is GetStatus.NO_MESSAGE_IN_QUEUE and pull.offset == 0)
         )
-        return Pulled(found, is_at_end, topic, group), wanted
+        pulled = Pulled(found, is_at_end, topic, group)
+        if self._config.flag("slaveReadEnable"):
+            pulled.next_broker_id = self._broker_for(found, group)
+        return pulled, wanted
+
+    def _broker_for(self, found: GetResult, group: SubscriptionGroupConfig) -> int:
+        """Say which broker of this name is asked next: a reader far behind goes to a slave.
+
+        Far is more than ``accessMessageInMemoryMaxRatio`` percent of the memory. A slave sends
+        everybody to the master, unless they are as far behind.
+        """
+        if found.places:
+            offset, size = found.places[-1]
+            behind = self._store.log.max_offset - offset - size
+            percent = self._config.int("accessMessageInMemoryMaxRatio")
+            if behind * 100 > physical_memory() * percent:
+                return group.which_broker_when_consume_slowly
+        return 0 if self._config.int("brokerId") else group.broker_id
 
     def _park(self, pull: Pull, wanted: Filter | None, reply: Reply) -> bool:
         wait_ms = pull.wait_ms or 0

@@ -154,6 +154,8 @@ class Produce:
         )
         if is_half:
             into_half(inner)
+        if self._durability.is_awaited:
+            self._check_replicas(properties)
         result = self._store.put(inner)
         outcome = self._outcome(result, queue_id, properties)
         if not self._profile.names_stored_messages or not outcome.is_stored:
@@ -194,6 +196,13 @@ class Produce:
             log_end = result.commit_log_offset + result.size
         place = (result.commit_log_offset, queue_id, result.queue_offset)
         return Outcome(reason, remark, *place, synced_at=log_end, status=result.status)
+
+    def _check_replicas(self, properties: Mapping[str, str]) -> None:
+        """Refuse what waits for more slaves than there are (IN_SYNC_REPLICAS_NOT_ENOUGH)."""
+        replication = self._durability.replication
+        waits = properties.get(Prop.WAIT) != "false"
+        if waits and replication.lacks_replicas(self._store.log.max_offset):
+            raise Refused(Reason.FAILED, "in-sync replicas not enough")
 
     # -- a batch ----------------------------------------------------------------------------
 
@@ -248,6 +257,8 @@ class Produce:
             peer.packed_remote,
             message.terms.reconsume_times,
         )
+        if self._durability.is_awaited:
+            self._check_replicas(outer)
         result = self._store.put(run)
         outcome = self._outcome(result, queue_id, outer)
         if self._profile.names_stored_messages and Prop.UNIQ_KEY in outer:

@@ -68,9 +68,17 @@ class Servers:
     namesrv_addr: str
     broker_addr: str
     home: Path
-    namesrv: Jvm
+    _namesrv: Jvm | None
+    """None when it runs elsewhere."""
     broker: Jvm
     _start: Callable[[str], Jvm]
+
+    @property
+    def namesrv(self) -> Jvm:
+        """The name server, if it was started here."""
+        if self._namesrv is None:
+            raise BackendError(f"the name server at {self.namesrv_addr} runs elsewhere")
+        return self._namesrv
 
     @property
     def store(self) -> Path:
@@ -94,12 +102,18 @@ class Servers:
 
     def start_namesrv(self) -> None:
         """Start the name server, which has ended; the broker registers again within seconds."""
-        self.namesrv = self._start(NAMESRV)
+        self._namesrv = self._start(NAMESRV)
         wait_until_registered(self.namesrv_addr, self.broker_addr)
+
+    def end_namesrv(self, *, politely: bool) -> None:
+        """End the name server, unless it runs elsewhere; idempotent."""
+        if self._namesrv is not None:
+            self._namesrv.end(politely=politely)
 
     def said(self) -> list[str]:
         """What both servers printed, and what their log files warn of."""
-        lines = [f"name server: {line}" for line in without_chatter(self.namesrv.said())]
+        printed = [] if self._namesrv is None else self._namesrv.said()
+        lines = [f"name server: {line}" for line in without_chatter(printed)]
         lines += [f"broker: {line}" for line in without_chatter(self.broker.said())]
         for file in sorted((self.home / "logs").rglob("*.log")):
             lines += [f"{file.name}: {line}" for line in _warnings_at_the_end(file)]
@@ -139,18 +153,21 @@ def servers(
     cache: Path | None = None,
     java_options: tuple[str, ...] = QUICK,
     politely: bool = True,
-    beside: Servers | None = None,
+    beside: Servers | str | None = None,
 ) -> Iterator[Servers]:
     """Run both servers below ``home``, on free ports of loopback.
 
     ``settings`` go over those of a broker for tests. At the end the processes are stopped by
     SIGTERM, which takes RocketMQ ten seconds and leaves a clean store; without ``politely`` they
-    are killed. ``beside``: start a broker only, for the name server of another pair; give it a
-    ``brokerName``. Raises `BackendError` with what they printed when they do not start.
+    are killed. ``beside``: start a broker only, for the name server of another pair, or the one at
+    an address; give it a ``brokerName``. Raises `BackendError` with what they printed when they do
+    not start.
     """
     jars = release(version, "rocketmq-namesrv", "rocketmq-broker", cache=cache)
     namesrv_port, broker_port, ha_port = free_ports(3)
-    namesrv_addr = f"{LOOPBACK}:{namesrv_port}" if beside is None else beside.namesrv_addr
+    namesrv_addr = f"{LOOPBACK}:{namesrv_port}"
+    if beside is not None:
+        namesrv_addr = beside if isinstance(beside, str) else beside.namesrv_addr
     own = {"namesrvAddr": namesrv_addr, **(settings or {})}
     _write_home(home, namesrv_port, broker_port, ha_port, own)
     base = [*java_options, *OPENED, f"-Duser.home={home}", "-cp", f"{jars}/*"]
@@ -169,14 +186,13 @@ def servers(
 
     broker_addr = f"{LOOPBACK}:{broker_port}"
     with contextlib.ExitStack() as stack:
+        namesrv = beside.namesrv if isinstance(beside, Servers) else None
         if beside is None:
             namesrv = start(NAMESRV)
             stack.callback(namesrv.end, politely=politely)
-        else:
-            namesrv = beside.namesrv
         pair = Servers(version, namesrv_addr, broker_addr, home, namesrv, start(BROKER), start)
         if beside is None:
-            stack.callback(lambda: pair.namesrv.end(politely=politely))  # a later one, perhaps
+            stack.callback(pair.end_namesrv, politely=politely)  # a later one, perhaps
         stack.callback(lambda: pair.broker.end(politely=politely))
         wait_until_registered(namesrv_addr, broker_addr)
         yield pair

@@ -170,6 +170,7 @@ def check_arguments(
         defaults=defaults,
         presets={**found.options, **limited.options},
     )
+    _check_role(options, tcp=tcp)
     broker_clock = _as_broker_clock("clock", clock)
     return Arguments(
         store=checked_store(store),
@@ -198,6 +199,24 @@ def check_arguments(
         first_users=_first_users(options, acl),
         tls=_checked_tls(tls),
     )
+
+
+def _check_role(options: BrokerConfig, *, tcp: bool) -> None:
+    """Refuse a slave that could not be one."""
+    if options.text("brokerRole") != "SLAVE":
+        if options.int("brokerId"):
+            limit = "0, the number of every master; brokerRole=SLAVE has others"
+            raise ConfigError("brokerId", options.int("brokerId"), limit)
+        return
+    if not options.int("brokerId"):
+        raise ConfigError("brokerId", 0, "1 or more, with brokerRole=SLAVE")
+    if options.text("timerEngine") != "wheel":
+        raise ConfigError("timerEngine", options.text("timerEngine"), "wheel, as a SLAVE")
+    if not tcp:
+        raise ConfigError("tcp", tcp, "True, with brokerRole=SLAVE: it follows over TCP")
+    if not options.text("namesrvAddr"):
+        limit = "host:port of the name server that knows the master, with brokerRole=SLAVE"
+        raise ConfigError("namesrvAddr", "", limit)
 
 
 def _check_names(**names: str) -> None:

@@ -45,6 +45,7 @@ from embedded_broker.remoting.handlers.admin.connections import ConnectionsProce
 from embedded_broker.remoting.handlers.admin.consumption import ConsumptionProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
 from embedded_broker.remoting.handlers.admin.plain_access import PlainAccessProcessor
+from embedded_broker.remoting.handlers.admin.replication import ReplicationProcessor
 from embedded_broker.remoting.handlers.admin.topics_and_groups import TopicsAndGroupsProcessor
 from embedded_broker.remoting.handlers.admin.users import UserProcessor, saving
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
@@ -175,6 +176,9 @@ def _register(parts: BrokerParts) -> None:
     ConsumptionProcessor(parts.acts.consumption, parts.address).register(parts.endpoint)
     ConnectionsProcessor(parts.acts, parts.endpoint).register()
     AdminBrokerProcessor(parts.acts, parts.store, parts.locks, parts.session).register(
+        parts.endpoint
+    )
+    ReplicationProcessor(parts.durability.replication, parts.store, parts.address).register(
         parts.endpoint
     )
     place = {

@@ -43,6 +43,8 @@ class BrokerSlot:
         self.arguments = arguments
         self.number = number
         self.address = ""
+        self.ha_address = ""
+        """Where slaves follow it, if they may."""
         self.node: BrokerNode | None = None
         self.loses: bool | None = None
         """Whether the next crash loses unsynced bytes: all (False) or random last parts (True)."""
@@ -74,8 +76,14 @@ class BrokerSlot:
         address = runtime.open_address(port, BROKER_PORT, self.number)
         try:
             unsynced, self._unsynced = self._unsynced, None
+            self.ha_address = self._open_for_slaves(runtime, address)
             self.node = node = BrokerNode(
-                runtime, arguments, self.file_system, address, unsynced=unsynced
+                runtime,
+                arguments,
+                self.file_system,
+                address,
+                ha_address=self.ha_address,
+                unsynced=unsynced,
             )
             self.address = address
             self._create_topics(node)
@@ -84,6 +92,12 @@ class BrokerSlot:
             runtime.shut_out(address)
             raise
         return node
+
+    def _open_for_slaves(self, runtime: Runtime, address: str) -> str:
+        port = self.arguments.config.int("haListenPort")
+        if port < 0:
+            return ""
+        return runtime.open_for_slaves(address, port_of(self.ha_address) or port)
 
     def reset(self, runtime: Runtime, *, clock: bool) -> Connected:
         """Begin with an empty store behind the same connections; requests wait meanwhile.
@@ -100,7 +114,12 @@ class BrokerSlot:
         if clock:
             self.arguments.clock.begin_again()
         self.node = node = BrokerNode(
-            runtime, self.arguments, fs, self.address, predecessor=old.parts
+            runtime,
+            self.arguments,
+            fs,
+            self.address,
+            ha_address=self.ha_address,
+            predecessor=old.parts,
         )
         self._create_topics(node)
         node.start()

@@ -28,6 +28,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.lifecycle.reset import succeed
 from embedded_broker.lifecycle.runtime import Runtime
+from embedded_broker.lifecycle.slave import SlaveNode
 from embedded_broker.lifecycle.snapshot import CLOCK_PATH, clock_document, take_snapshot
 from embedded_broker.lifecycle.unsynced import Unsynced
 from embedded_broker.store.config_files import JsonConfigFile
@@ -61,10 +62,13 @@ class BrokerNode:
         fs: FileSystem,
         address: str,
         *,
+        ha_address: str = "",
         predecessor: BrokerParts | None = None,
         unsynced: Unsynced | None = None,
     ) -> None:
         self.fs = fs
+        self.ha_address = ha_address
+        """Where slaves follow it; "" if none can."""
         self._runtime = runtime
         self._arguments = arguments
         self._undo: list[Callable[[], None]] = []
@@ -77,6 +81,8 @@ class BrokerNode:
         self._unsynced = unsynced or Unsynced((), ())
         self._tracks: list[Track] = []
         self._kept_clock: dict[str, object] = {}
+        self._slave: SlaveNode | None = None
+        """What follows a master, in a slave."""
         try:
             self._open(address)
         except BaseException:
@@ -149,6 +155,17 @@ class BrokerNode:
         parts.let_old_go = self._aging.look_at_once
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
+        self._take_role(parts)
+
+    def _take_role(self, parts: BrokerParts) -> None:
+        """Let slaves follow, or follow a master."""
+        if (slaves := self._runtime.serve_slaves(parts)) is not None:
+            parts.durability.replication.slaves = slaves
+            slaves.on_reported = parts.durability.replicated
+            parts.on_leave.append(slaves.close)
+        if parts.config.text("brokerRole") == "SLAVE":
+            with parts.door:
+                self._slave = SlaveNode(parts, self.ha_address, self._note_tables)
 
     def _connect_flusher(self, parts: BrokerParts) -> Flusher:
         """Make what flushes, and let everybody ask it."""
@@ -206,8 +223,12 @@ class BrokerNode:
                 cluster=parts.cluster_name,
                 broker_name=parts.broker_name,
                 address=parts.address,
+                ha_address=self.ha_address,
+                broker_id=parts.config.int("brokerId"),
             )
-        parts.on_leave.append(partial(namesrv.routes.unregister, parts.broker_name))
+        parts.on_leave.append(
+            partial(namesrv.registrations.drop, parts.cluster_name, parts.address)
+        )
 
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""
@@ -248,6 +269,8 @@ class BrokerNode:
             if self._arguments.store is not None and self._arguments.topics:
                 parts.table_files.save()
         self._flusher.wait_other()  # topics that were asked for survive even if we are killed now
+        if self._slave is not None:
+            self._slave.start()
 
     def snapshot(self, path: str | PathLike[str]) -> Path:
         """Copy the store as it is now. Outside the door."""
@@ -269,6 +292,7 @@ class BrokerNode:
     def close(self) -> None:
         """Save and sync everything, then give the files back. After the runtime has closed."""
         parts = self.parts
+        self._stop_following(clean=True)
         try:
             with parts.door:
                 for call in parts.on_close:
@@ -292,6 +316,7 @@ class BrokerNode:
     def crash(self) -> None:
         """Let go of everything as a killed process does: nothing is saved or synced."""
         parts = self.parts
+        self._stop_following(clean=False)
         self._flusher.abandon()
         self._leave()
         with parts.door:
@@ -380,6 +405,15 @@ class BrokerNode:
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
         self._changes += 1
+
+    def _note_tables(self) -> None:
+        """Let the driver look again: a master's timers may have come further."""
+        self._changes += 1
+
+    def _stop_following(self, *, clean: bool) -> None:
+        slave, self._slave = self._slave, None
+        if slave is not None:
+            slave.close(clean=clean)
 
     def _note_memory(self, names: frozenset[str]) -> None:
         if names & MEMORY_OPTIONS:

@@ -24,6 +24,7 @@ from embedded_broker.core.pop.revive import ReviveService
 from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
+from embedded_broker.core.replication import Replication
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.door import Door
@@ -126,7 +127,9 @@ class BrokerParts:
 
     def __attrs_post_init__(self) -> None:
         self.calls = Calls(self.session)
-        self.durability = Durability(self.config, self.store, self.session)
+        self.durability = Durability(
+            self.config, self.store, self.session, Replication(self.config, self.profile)
+        )
         self.sources = [self.timers, self.levels]
         self.in_background = self.door.after
         self.let_old_go = _nothing

@@ -7,12 +7,14 @@ know: any broker's state. Read on: ``embedded_broker/lifecycle/node.py`` for one
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from embedded_broker.clocks.driver import ClockDriver
 from embedded_broker.core.guards import Guards, RemoteAdministration
 from embedded_broker.door import Door
+from embedded_broker.ha.service import HAService
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.namesrv.name_server import NameServer
@@ -64,6 +66,8 @@ class Runtime:
         self._adapters: dict[str, InprocAdapter] = {}
         self._vip: dict[str, str] = {}
         """Addresses of brokers to those of their VIP channels; "" is none yet."""
+        self._ha: dict[str, str] = {}
+        """Addresses of brokers to those where slaves follow them."""
 
     def open_namesrv(self, port: int) -> str:
         """Bind the name server's address and return it."""
@@ -86,6 +90,7 @@ class Runtime:
         )
         for code, handler in self.namesrv.handlers.items():
             endpoint.register(code, handler)
+        self.namesrv.registrations.serve_at(endpoint)
         self.namesrv_endpoint = endpoint
         self.serve(address, endpoint)
         return endpoint
@@ -130,6 +135,31 @@ class Runtime:
         address = f"{host}:{bound_port}"
         self._tcp.add(address, listener)
         return address
+
+    def open_for_slaves(self, address: str, port: int) -> str:
+        """Bind where slaves follow the broker at an address, and return it; "" without TCP."""
+        if self._tcp is None:
+            return ""
+        self._ha[address] = ha_address = self.open_address(port, 0, self.number)
+        return ha_address
+
+    def serve_slaves(self, parts: BrokerParts) -> HAService | None:
+        """Let slaves follow a broker at the address that was opened for them; None without one."""
+        tcp, address = self._tcp, self._ha.get(parts.address)
+        if tcp is None or address is None:
+            return None
+        from embedded_broker.ha.connection import HAConnection
+
+        service = HAService(
+            door=self.door,
+            address=address,
+            config=parts.config,
+            store=parts.store,
+            session=parts.session,
+        )
+        allow = partial(parts.config.flag, "allowRemoteAdmin")
+        tcp.serve_by(address, partial(HAConnection, tcp, service, allow, tcp.refused.warn))
+        return service
 
     def serve(self, address: str, endpoint: Endpoint) -> None:
         """Let an endpoint answer at an address that was opened."""
@@ -183,8 +213,9 @@ class Runtime:
         """Let clients in at an address that was opened after ``start``."""
         if self._tcp is not None:
             self._tcp.open(address)
-            if beside := self._open_vip(address):
-                self._tcp.open(beside)
+            for beside in (self._ha.get(address, ""), self._open_vip(address)):
+                if beside:
+                    self._tcp.open(beside)
         if address in self._adapters:
             self._adapters[address].start()
 
@@ -194,7 +225,7 @@ class Runtime:
         if adapter is not None:
             adapter.close()
         if self._tcp is not None:
-            for one in (self._vip.pop(address, ""), address):
+            for one in (self._vip.pop(address, ""), self._ha.pop(address, ""), address):
                 self._tcp.close_address(one)
 
     def close(self, *, reset: bool = False) -> None:

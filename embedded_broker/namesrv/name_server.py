@@ -5,9 +5,10 @@ GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206), after RocketMQ's ClientRequestProcesso
 DefaultRequestProcessor. Topics are never created here: a client that gets 17 asks for the route
 of TBW102 and lets its first send create the topic. State is in `routes.py`.
 
-A broker registers by calls instead of request 103: all topics when it starts, every new or changed
-one at once, and goodbye when it closes. One that may not be read or written announces its topics
-with that permission taken away (BrokerController.registerBrokerAll), so that clients go elsewhere.
+A broker of this process registers by calls instead of request 103: all topics when it starts, every
+new or changed one at once, and goodbye when it closes. One that may not be read or written
+announces its topics with that permission taken away (BrokerController.registerBrokerAll), so that
+clients go elsewhere.
 """
 
 from functools import partial
@@ -17,13 +18,14 @@ from attrs import evolve
 
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.namesrv.administration import NameServerAdministration
+from embedded_broker.namesrv.registrations import Registrations
 from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.namesrv.seekers import Seekers
 from embedded_broker.namesrv.settings import ORDER_TOPICS, KeyValues, NameServerOptions
 from embedded_broker.remoting.endpoint import Connection, Handler, Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.protocol.bodies.topics import BrokerData, TopicList
+from rocketmq_py.protocol.bodies.topics import MASTER_ID, BrokerData, TopicList
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
@@ -47,9 +49,11 @@ class NameServer:
         self.seekers = Seekers()
         self.values = KeyValues()
         self.options = NameServerOptions()
+        self.registrations = Registrations(self.routes, self.values)
         administration = NameServerAdministration(self.routes, self.values, self.options)
         self.handlers: dict[int, Handler] = {
             **administration.handlers(),
+            **self.registrations.handlers(),
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route_of_topic,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.all_topics,
@@ -65,16 +69,27 @@ class NameServer:
         cluster: str,
         broker_name: str,
         address: str,
+        ha_address: str = "",
+        broker_id: int = MASTER_ID,
     ) -> None:
-        """Make a broker of this process visible to clients, and keep its topics up to date."""
+        """Make a broker of this process visible to clients, and keep its topics up to date.
+
+        `ha_address` is where slaves follow it.
+        """
 
         def allow(_changed: frozenset[str]) -> None:
             perm = config.int("brokerPermission")
             self.routes.allow(broker_name, -1 if perm & _READ_WRITE == _READ_WRITE else perm)
 
         self.routes.register(
-            cluster=cluster, broker_name=broker_name, address=address, topics=topics
+            cluster=cluster,
+            broker_name=broker_name,
+            address=address,
+            topics=topics,
+            broker_id=broker_id,
+            acting_master=False,
         )
+        self.registrations.note(cluster, broker_name, address, ha_address)
         allow(frozenset())
         topics.listeners.append(partial(self.routes.put_topic, broker_name))
         topics.on_removed.append(partial(self.routes.drop_topic, brokers=[broker_name]))

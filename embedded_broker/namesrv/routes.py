@@ -1,8 +1,8 @@
 """Topic to brokers: what a name server knows.
 
 State of RocketMQ's RouteInfoManager. A broker announces itself with its topics and every change
-of them; nothing here asks a broker. Every call is made under the door. Read on in
-`name_server.py` for the requests.
+of them, a slave beside its master; nothing here asks a broker. Every call is made under the door.
+Read on in `name_server.py` for the requests.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,13 +11,14 @@ from attrs import define, evolve, field
 
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.topics import (
+    MASTER_ID,
     BrokerData,
     ClusterInfo,
     QueueData,
     TopicConfig,
     TopicRouteData,
 )
-from rocketmq_py.protocol.codes import PERM_READ
+from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
 
 
 @define(slots=True)
@@ -27,6 +28,8 @@ class Registration:
     cluster: str
     broker_name: str
     addresses: dict[int, str] = field(factory=dict)
+    acting_master: bool = False
+    """Whether a slave stands in for a master that is away (enableSlaveActingMaster)."""
 
 
 class RouteTable:
@@ -48,24 +51,65 @@ class RouteTable:
         broker_name: str,
         address: str,
         topics: Iterable[TopicConfig],
-        broker_id: int = 0,
+        broker_id: int = MASTER_ID,
+        has_changed: bool = True,
+        acting_master: bool | None = None,
     ) -> None:
-        """Add a broker, or renew it with its present address and topics."""
+        """Add a broker, or renew it with its present address and topics.
+
+        Topics count if it is the master, or, from 5.0 on, while it is the first slave of none;
+        `acting_master` is None before 5.0. Unless it `has_changed` only unknown ones are taken.
+        """
         known = self._brokers.get(broker_name)
         if known is None or known.cluster != cluster:
             known = self._brokers[broker_name] = Registration(cluster, broker_name)
-        known.addresses[broker_id] = address
-        for topic in topics:
-            self.put_topic(broker_name, topic)
+        addresses = known.addresses
+        for other in [one for one, at in addresses.items() if at == address and one != broker_id]:
+            del addresses[other]
+        has_changed |= broker_id not in addresses
+        addresses[broker_id] = address
+        known.acting_master = bool(acting_master)
+        is_master = broker_id == MASTER_ID
+        is_prime_slave = acting_master is not None and broker_id == min(addresses)
+        for topic in topics if is_master or is_prime_slave else ():
+            if has_changed or broker_name not in self._queues.get(topic.topic_name, {}):
+                reads_only = not is_master and known.acting_master
+                perm = topic.perm & ~PERM_WRITE if reads_only else topic.perm
+                self.put_topic(broker_name, evolve(topic, perm=perm))
         self.version += 1
+
+    def knows(self, broker_name: str, broker_id: int) -> bool:
+        """Say whether a broker is registered."""
+        return self.address_of(broker_name, broker_id) is not None
+
+    def address_of(self, broker_name: str, broker_id: int) -> str | None:
+        """Give the address of a master or slave."""
+        return self.addresses_of(broker_name).get(broker_id)
+
+    def addresses_of(self, broker_name: str) -> dict[int, str]:
+        """Give the addresses of all brokers of a name, by broker id."""
+        broker = self._brokers.get(broker_name)
+        return {} if broker is None else dict(broker.addresses)
 
     def allow(self, broker_name: str, perm: int) -> None:
         """Say what clients may do at a broker, whatever its topics allow: bits of permissions."""
         self._perms[broker_name] = perm
         self.version += 1
 
-    def unregister(self, broker_name: str) -> None:
-        """Forget a broker and what it held; topics without any broker are gone."""
+    def unregister(self, broker_name: str, address: str) -> None:
+        """Forget a broker; with the last one of its name what they held is gone.
+
+        Slaves that stay keep the topics; where one acts as master nobody may write any more.
+        """
+        broker = self._brokers.get(broker_name)
+        if broker is not None:
+            left = {one: at for one, at in broker.addresses.items() if at != address}
+            broker.addresses = left
+            if left:
+                if broker.acting_master and MASTER_ID not in left:
+                    self.change_perms(broker_name, lambda perm: perm & ~PERM_WRITE)
+                self.version += 1
+                return
         self._brokers.pop(broker_name, None)
         self._perms.pop(broker_name, None)
         for topic in list(self._queues):

@@ -518,18 +518,19 @@ class Endpoint:
     def answer_when_durable(
         self, request: Request, response: RemotingCommand, log_end: int
     ) -> RemotingCommand | None:
-        """Return ``response`` now, or None and give it once the log is synced up to ``log_end``.
+        """Return ``response`` now, or None and give it once the log is safe up to ``log_end``.
 
-        Waits only under ``flushDiskType=SYNC_FLUSH``. After ``syncFlushTimeout`` of session time
-        the answer goes out with code 10.
+        Waits only under ``flushDiskType=SYNC_FLUSH`` and ``brokerRole=SYNC_MASTER``. After
+        ``syncFlushTimeout`` of session time the answer goes out with code 10, after
+        ``slaveTimeout`` with 12.
         """
         durability = self.durability
         if durability is None or durability.is_reached(log_end):
             return response
 
-        def give(durable: bool) -> None:
-            if not durable:
-                response.code = ResponseCode.FLUSH_DISK_TIMEOUT
+        def give(reason: Reason | None) -> None:
+            if reason is not None:
+                response.code = code_for(reason, self._profile)
             self.answer(request, response)
 
         durability.when_reached(log_end, give)

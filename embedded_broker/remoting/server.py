@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from threading import Event, Lock, Thread, get_ident
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError
@@ -70,6 +70,16 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+class Open(Protocol):
+    """A connection, as far as its end goes."""
+
+    def abort(self) -> None:
+        """Close at once. On the loop's thread."""
+
+    def reset_on_close(self) -> None:
+        """Let the kernel send a reset when the socket closes. On the loop's thread."""
+
+
 class TcpServer:
     """Accepts on every added listener until ``close``; owns the loop, its thread, the sockets.
 
@@ -86,8 +96,9 @@ class TcpServer:
         """What is told of peers that speak what is not served."""
         self._listeners: dict[str, socket.socket] = {}
         self._endpoints: dict[str, Endpoint] = {}
+        self._protocols: dict[str, Callable[[], asyncio.BaseProtocol]] = {}
         self._servers: dict[str, asyncio.Server] = {}
-        self._connections: dict[TcpConnection, str] = {}
+        self._connections: dict[Open, str] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writing: deque[TcpConnection] = deque()
         self.turns = Turns(self.call_soon)
@@ -110,6 +121,11 @@ class TcpServer:
     def serve(self, address: str, endpoint: Endpoint) -> None:
         """Say who answers on the listener of an address. Before ``start`` or ``open``."""
         self._endpoints[address] = endpoint
+        self.serve_by(address, partial(SocketProtocol, self, endpoint, address))
+
+    def serve_by(self, address: str, make: Callable[[], asyncio.BaseProtocol]) -> None:
+        """Say who serves a socket that is accepted at an address, whatever it speaks there."""
+        self._protocols[address] = make
 
     def endpoint(self, address: str) -> Endpoint:
         """Give who answers at an address."""
@@ -208,7 +224,7 @@ class TcpServer:
         if thread.is_alive():
             logger.error("the TCP thread did not end within %s s", CLOSE_S)
 
-    def adopt(self, connection: "TcpConnection", address: str) -> None:
+    def adopt(self, connection: Open, address: str) -> None:
         """Note an open connection, to be closed with its address."""
         self._connections[connection] = address
         if address not in self._servers:  # accepted while the address was being closed
@@ -222,7 +238,7 @@ class TcpServer:
         self.refused.warn(f"a connection is refused: {most} are open (maxConnections)")
         return False
 
-    def forget(self, connection: "TcpConnection") -> None:
+    def forget(self, connection: Open) -> None:
         """Note that a connection has ended."""
         self._connections.pop(connection, None)
         if self._someone_left is not None:
@@ -248,6 +264,7 @@ class TcpServer:
 
     def _close_listener(self, address: str) -> None:
         self._endpoints.pop(address, None)
+        self._protocols.pop(address, None)
         listener = self._listeners.pop(address, None)
         if listener is not None:
             listener.close()
@@ -255,7 +272,7 @@ class TcpServer:
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
         self._someone_left = asyncio.Event()
-        for address in self._endpoints:
+        for address in self._protocols:
             await self._open(address)
         self._loop = asyncio.get_running_loop()
         self._ready.set()
@@ -265,13 +282,13 @@ class TcpServer:
         await self._end(set(self._connections.values()))
 
     async def _open(self, address: str) -> None:
-        endpoint = self._endpoints[address]
-        if endpoint.door not in self._doors:
+        endpoint = self._endpoints.get(address)
+        if endpoint is not None and endpoint.door not in self._doors:
             self._doors.add(endpoint.door)
             endpoint.door.use_turns(partial(self.turns.wait, again=True))
 
-        def protocol() -> SocketProtocol:
-            return SocketProtocol(self, endpoint, address)
+        def protocol() -> asyncio.BaseProtocol:
+            return self._protocols[address]()
 
         loop = asyncio.get_running_loop()
         # Before the first connection can be made: it is looked up there.
@@ -298,7 +315,7 @@ class TcpServer:
                 gone.clear()
                 await gone.wait()
 
-    def _abort(self, connection: "TcpConnection") -> None:
+    def _abort(self, connection: Open) -> None:
         if self._reset:
             connection.reset_on_close()
         connection.abort()

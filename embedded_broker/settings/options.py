@@ -330,7 +330,6 @@ _TOPICS_AND_GROUPS = (
     Option("shortPollingTimeMills", 1000, "longest wait in ms when longPollingEnable is false"),
     Option("regionId", "DefaultRegion", "region that send answers name (MSG_REGION)"),
     Option("traceOn", True, "whether send answers ask for traces (TRACE_ON)"),
-    Option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
     Option("filterServerNums", 0, "filter servers, which are gone since 5.1.4", fixed=True),
     Option("useTLS", False, "TLS of the broker's own requests to others", fixed=True),
     Option("enableSlaveActingMaster", False, "roles", fixed=True),
@@ -419,8 +418,6 @@ _STORE = (
     Option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
     Option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
     Option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),
-    Option("brokerId", 0, "replication: 0 is a master", fixed=True),
-    Option("brokerRole", "ASYNC_MASTER", "replication", choices=("ASYNC_MASTER",), fixed=True),
     Option(
         "maxTransferBytesOnMessageInMemory",
         262_144,
@@ -473,11 +470,63 @@ _STORE = (
     ),
 )
 
+_ROLES = (
+    Option(
+        "brokerRole",
+        "ASYNC_MASTER",
+        "whether sends wait for slaves (SYNC_MASTER), or it is one (SLAVE)",
+        choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+        live=False,
+    ),
+    Option("brokerId", 0, "0 of a master; of a slave its number", live=False),
+    Option(
+        "namesrvAddr",
+        "",
+        "of a slave: name servers (host:port, separated by semicolons) that know its master, where "
+        "it registers; masters are known to their own name server only",
+        live=False,
+    ),
+    Option("registerNameServerPeriod", 30_000, "of a slave: ms between registrations", low=1),
+    Option("haMasterAddress", "", "of a slave: HA address of its master, if not as registered"),
+    Option(
+        "slaveReadEnable",
+        False,
+        "a slave answers pulls, else they are refused with 2; a master sends there who lags far",
+    ),
+    Option(
+        "accessMessageInMemoryMaxRatio",
+        40,
+        "with slaveReadEnable: who lags by more percent of the memory is sent to a slave",
+        high=100,
+    ),
+    Option(
+        "haListenPort",
+        -1,
+        "where slaves follow this broker; 0: a free port, -1: none follows",
+        low=-1,
+        high=65_535,
+        live=False,
+    ),
+    Option("haSendHeartbeatInterval", 5000, "ms without a word until a slave gets a heartbeat"),
+    Option("haHousekeepingInterval", 20_000, "ms until a silent slave is given up", low=1),
+    Option("haTransferBatchSize", 32_768, "most bytes of the log in one piece", low=1),
+    Option("slaveTimeout", 3000, "ms after which a send that waits for slaves answers 12", low=1),
+    Option(
+        "inSyncReplicas",
+        1,
+        "SYNC_MASTER: so many brokers must have a message, this one too; before 5.0 any slave",
+    ),
+    Option("enableAutoInSyncReplicas", False, "those that are there are enough"),
+    Option("minInSyncReplicas", 1, "with enableAutoInSyncReplicas: so many at least"),
+    Option("totalReplicas", 1, "so many brokers are expected; inSyncReplicas must not be more"),
+    Option("haMaxGapNotInSync", 268_435_456, "bytes by which a slave that counts may be behind"),
+)
+
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
         *(*_TIMERS, *_TRANSACTIONS, *_POP),
-        *(*_TOPICS_AND_GROUPS, *_ACCESS, *_STORE),
+        *(*_TOPICS_AND_GROUPS, *_ACCESS, *_STORE, *_ROLES),
     )
 }
 """Every option of the broker by name."""
@@ -492,7 +541,7 @@ ARGUMENT_NAMES: dict[str, str] = {
 """Names in a broker.conf file that ``EmbeddedBroker`` has as arguments."""
 
 _TUNING_OF_THE_REAL_BROKER: Final = """
-abortFile accessMessageInMemoryMaxRatio adminBrokerThreadPoolNums
+abortFile adminBrokerThreadPoolNums
 autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 cleanFileForciblyEnable
 clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
@@ -500,12 +549,12 @@ diskFallRecorded diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
 enableCalcFilterBitMap enableConsumeQueueExt enableControllerMode enableDLegerCommitLog
 enableDetailStat enableMultiDispatch endTransactionThreadPoolNums fastFailIfNoBufferInStorePool
 fetchNamesrvAddrByAddressServer flushCommitLogLeastPages flushCommitLogThoroughInterval
-flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval haListenPort
-haMasterAddress haSendHeartbeatInterval heartbeatThreadPoolNums maxRecoveryCommitlogFiles
-namesrvAddr osPageCacheBusyTimeOutMills processReplyMessageThreadPoolNums
+flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
+heartbeatThreadPoolNums maxRecoveryCommitlogFiles
+osPageCacheBusyTimeOutMills processReplyMessageThreadPoolNums
 pullMessageThreadPoolNums pullThreadPoolQueueCapacity queryMessageThreadPoolNums
 queryThreadPoolQueueCapacity redeleteHangedFileInterval registerBrokerTimeoutMills
-registerNameServerPeriod rocketmqHome sendMessageThreadPoolNums
+rocketmqHome sendMessageThreadPoolNums
 sendThreadPoolQueueCapacity serverAsyncSemaphoreValue serverCallbackExecutorThreads
 serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
 serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads

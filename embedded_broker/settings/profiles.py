@@ -59,6 +59,8 @@ class Profile:
     marks_stored_messages: bool
     """MSG_REGION and TRACE_ON are written into the message, UNIQ_KEY too when it is missing, and
     a POP_CK of the sender is dropped."""
+    counts_replicas: bool
+    """As SYNC_MASTER it waits for as many brokers as ``inSyncReplicas`` says, not for any slave."""
     names_stored_messages: bool
     """A send answer carries the UNIQ_KEY as transactionId, for ordinary messages too, and the
     recall handle of a timer."""
@@ -106,6 +108,7 @@ PROFILES: dict[str, Profile] = {
         data_version_has_state=False,
         stats_have_put_tps=False,
         marks_stored_messages=False,
+        counts_replicas=False,
         names_stored_messages=False,
         retries_at_limit=False,
         locked_group_gives_up=False,
@@ -135,6 +138,7 @@ PROFILES: dict[str, Profile] = {
         data_version_has_state=True,
         stats_have_put_tps=True,
         marks_stored_messages=True,
+        counts_replicas=True,
         names_stored_messages=True,
         retries_at_limit=True,
         locked_group_gives_up=True,

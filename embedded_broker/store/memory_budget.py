@@ -10,6 +10,7 @@ may go, who is refused. Read on: ``memory_fs.py``, which counts; ``retention.py`
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -119,6 +120,17 @@ class MemoryShares:
         return max(self._together // self.brokers, EACH_MIN)
 
 
+_UNKNOWN: Final = 1 << 50
+
+
+@cache
+def physical_memory() -> int:
+    """Give the bytes of this machine's memory; where nobody says, more than any log has."""
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return _UNKNOWN
+
+
 def _available() -> int:
     """Give the bytes that this process could still take; 0 where nobody says."""
     found = []
@@ -126,8 +138,8 @@ def _available() -> int:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         found += [int(one.split()[1]) * _KIB for one in lines if one.startswith("MemAvailable:")]
     except OSError:
-        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        if (memory := physical_memory()) < _UNKNOWN:
+            found.append(memory)
     for limit, used in _GROUP_LIMITS:
         try:
             most = Path(limit).read_text(encoding="ascii").strip()

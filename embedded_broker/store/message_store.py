@@ -16,7 +16,7 @@ from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.batch_queue import BatchConsumeQueue
 from embedded_broker.store.checkpoint import CHECKPOINT_FILE, StoreCheckpoint
-from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
+from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog, Parts
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry, mark_of
 from embedded_broker.store.copies import Copies
 from embedded_broker.store.disk_health import DiskHealth, Undone
@@ -534,6 +534,25 @@ class MessageStore(StoreReader):
             first = queue.max_offset - len(added)
             self._tell(Arrivals(queue.topic, queue.queue_id, first, added, now_ms))
         return True
+
+    def show(self, record: Parts) -> None:
+        """Make a record visible that lies in the log already: another broker wrote it.
+
+        Raises ``StoreError``; nobody is told of it then.
+        """
+        offset, size, topic, queue_id, queue_offset, flag, stored, properties = record
+        self._last_store_timestamp = max(self._last_store_timestamp, stored)
+        if flag & TRANSACTION_MASK in NOT_QUEUED:
+            return
+        queue, code = self._queue(topic, queue_id), self._stored_code(topic, properties, stored)
+        self._dirty.add(queue)
+        if not queue.place(queue_offset, offset, size, code):
+            return
+        if topic in self.delay_topics:
+            self.delayed_puts += 1
+        entry = (offset, size, code)
+        source = Run(topic, queue_id, [(0, stored, b"", properties, code)], flag, self.store_host)
+        self._tell(Arrivals(topic, queue_id, queue_offset, [entry], stored, source))
 
     def _needs_no_look(self, run: Run) -> bool:
         """Whether nothing about a run needs a look at its single messages."""

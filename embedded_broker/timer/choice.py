@@ -180,3 +180,14 @@ def _waiting_at_levels(
         begin = max(low, offset) if isinstance(offset, int) else low
         waiting += max(0, store.max_offset(topic, queue_id) - begin)
     return waiting
+
+
+def as_follower(engine: TimerEngine) -> TimerMessageStore:
+    """Give the engine of a slave, which can follow a master; it releases nothing from now on.
+
+    Raises ``ConfigError`` for an engine that cannot.
+    """
+    if not isinstance(engine, TimerMessageStore):
+        raise ConfigError("timerEngine", "sliced", "wheel, with brokerRole=SLAVE")
+    engine.set_should_running_dequeue(False)
+    return engine

@@ -17,7 +17,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("control",),
         ("api", "inspector"),
         ("lifecycle",),
-        ("namesrv",),
+        ("namesrv", "ha"),
         ("remoting",),
         ("core",),
         ("timer",),

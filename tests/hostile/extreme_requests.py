@@ -274,6 +274,8 @@ FORMS: Final[dict[int, Form]] = {
     RequestCode.GET_ALL_DELAY_OFFSET: Form({}),
     RequestCode.GET_TIMER_CHECK_POINT: Form({}),
     RequestCode.GET_TIMER_METRICS: Form({}),
+    RequestCode.EXCHANGE_BROKER_HA_INFO: Form({}),
+    RequestCode.GET_BROKER_HA_STATUS: Form({}),
     RequestCode.AUTH_CREATE_USER: Form({"username": "bob"}, access.UserRequestHeader, _USER),
     RequestCode.AUTH_UPDATE_USER: Form({"username": "bob"}, access.UserRequestHeader, _USER),
     RequestCode.AUTH_DELETE_USER: Form({"username": "bob"}, access.UserRequestHeader),

@@ -16,6 +16,7 @@ from embedded_broker.api.views.groups import GroupsView
 from embedded_broker.api.views.lookup import PartsSource, described
 from embedded_broker.api.views.messages import StoredMessage
 from embedded_broker.core.incoming import Incoming, Terms
+from embedded_broker.core.refusals import Reason
 from embedded_broker.errors import BrokerStateError, MessageNotFound
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.code_meanings import code_for
@@ -110,12 +111,9 @@ def send_message(
         code = 0 if outcome.reason is None else code_for(outcome.reason, parts.profile)
         noted.response_code, noted.remark = code, outcome.remark
         noted.micros = (monotonic_ns() - noted.started_ns) // 1000
-        word = DiskWord(parts, outcome.synced_at)
-    is_durable = word.wait()
-    if is_durable is None:
-        raise BrokerStateError(f"the broker gave no answer within {ANSWER_S} s")
-    if not is_durable:
-        code = ResponseCode.FLUSH_DISK_TIMEOUT
+        word = SafeWord(parts, outcome.synced_at)
+    if (late := word.wait()) is not None:
+        code = code_for(late, parts.profile)
     if code != ResponseCode.SUCCESS:
         raise MQBrokerException(code, outcome.remark, parts.address, topic=topic)
     offset_msg_id = encode_offset_id(parts.store.store_host, outcome.commit_log_offset)
@@ -146,25 +144,29 @@ def redeliver_message(
     return send_message(source(), topic, message.body, properties=carried)
 
 
-class DiskWord:
-    """Under SYNC_FLUSH, the word that the log is synced up to ``log_end``. Made under the door."""
+class SafeWord:
+    """The word that disk and slaves have the log up to ``log_end``. Made under the door.
+
+    It is given at once but under SYNC_FLUSH and SYNC_MASTER.
+    """
 
     def __init__(self, parts: BrokerParts, log_end: int) -> None:
-        self._told: SimpleQueue[bool] = SimpleQueue()
+        self._told: SimpleQueue[Reason | None] = SimpleQueue()
         if parts.durability.is_reached(log_end):
-            self._told.put(True)
+            self._told.put(None)
         else:
             parts.durability.when_reached(log_end, self._told.put)
 
-    def wait(self) -> bool | None:
-        """Wait for it outside the door: False when the disk was too slow.
+    def wait(self) -> Reason | None:
+        """Wait for it outside the door; gives what was too slow.
 
-        None when nothing was said: the session clock bounds the wait, and a frozen one does not.
+        Raises ``BrokerStateError`` when nothing was said: the session clock bounds the wait, and a
+        frozen one does not.
         """
         try:
             return self._told.get(timeout=ANSWER_S)
         except Empty:
-            return None
+            raise BrokerStateError(f"the broker gave no answer within {ANSWER_S} s") from None
 
 
 def _check_types(topic: object, body: object, queue: object) -> None:

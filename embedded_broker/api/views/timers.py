@@ -23,9 +23,10 @@ from embedded_broker.api.views.lookup import (
     id_of,
     told,
 )
-from embedded_broker.api.views.send import DiskWord
+from embedded_broker.api.views.send import SafeWord
 from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.refusals import Reason
 from embedded_broker.errors import MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.listing import (
@@ -436,18 +437,24 @@ def _require_moved(parts: BrokerParts, key: str, topic: str | None, outcome: Mov
 
 
 def _wait_durable(parts: BrokerParts, log_end: int) -> None:
-    """Under SYNC_FLUSH, wait until the log is synced up to ``log_end``. Outside the door.
+    """Under SYNC_FLUSH and SYNC_MASTER, wait until disk and slaves have the log. Outside the door.
 
-    Raises ``StoreError`` when it is not within ``syncFlushTimeout``.
+    Raises ``StoreError`` when they do not within ``syncFlushTimeout`` or ``slaveTimeout``.
     """
     if not parts.durability.is_awaited:
         return
     with parts.door:
-        word = DiskWord(parts, log_end)
-    if not word.wait():
+        word = SafeWord(parts, log_end)
+    late = word.wait()
+    if late is Reason.FLUSH_DISK_TIMEOUT:
         raise StoreError(
             "the change of the timer is stored, but it was not synced within "
             f"syncFlushTimeout={parts.config.int('syncFlushTimeout')} ms: a power loss may undo it"
+        )
+    if late is not None:
+        raise StoreError(
+            "the change of the timer is stored, but no slave had it within "
+            f"slaveTimeout={parts.config.int('slaveTimeout')} ms: {late.name}"
         )
 
 

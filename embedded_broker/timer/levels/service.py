@@ -146,6 +146,11 @@ class ScheduleMessageService:
                 self._settle(level, self._clock.now_ms)
             self.begin_flush().run()
 
+    def follow(self, table: object) -> None:
+        """Be as far as a master is, by what it answers to request 45. For a slave."""
+        self._read_offsets(table)
+        self._next.update(self._offsets)
+
     def begin_flush(self) -> LevelFlush:
         """Capture the offsets to save; under the door."""
         table = None

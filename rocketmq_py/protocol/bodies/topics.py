@@ -1,7 +1,8 @@
 """What topics are, where they are, and how far their queues reach.
 
-Bodies of 18, 21, 202, 206, 219 and ``topics.json`` (`TopicConfig`, `TopicList`, `TopicStatsTable`,
-`DataVersion`), answers to 105 and 106 (`TopicRouteData`, `QueueData`, `BrokerData`, `ClusterInfo`).
+Bodies of 18, 21, 103, 202, 206, 219 and ``topics.json`` (`TopicConfig`, `TopicList`,
+`TopicStatsTable`, `DataVersion`), answers to 105 and 106 (`TopicRouteData`, `QueueData`,
+`BrokerData`, `ClusterInfo`).
 Integer keys are bare in Java's dialect; a name server quotes them for requests of version 401 and
 later.
 """
@@ -72,6 +73,14 @@ class TopicConfigTable(Document):
     mapping_data_version: DataVersion | None = None
     topic_queue_mapping_detail_map: dict[str, Any] | None = None
     topic_queue_mapping_info_map: dict[str, Any] | None = None
+
+
+@define
+class RegisterBrokerBody(Document):
+    """Body of 103: every topic of the broker that registers, or one that has changed."""
+
+    topic_config_serialize_wrapper: TopicConfigTable = field(factory=TopicConfigTable)
+    filter_server_list: list[str] = field(factory=list)
 
 
 @define

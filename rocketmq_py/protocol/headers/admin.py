@@ -94,3 +94,11 @@ class ResetOffsetRequestHeader(Header):
     is_force: Flag = required("isForce")
     queue_id: Int32 = optional("queueId", default=-1)
     offset: Int64 | None = optional("offset")
+
+
+class ExchangeHAInfoResponseHeader(Header):
+    """Answer to 906: where a master is followed, and how much was durable when it started."""
+
+    master_ha_address: Text | None = optional("masterHaAddress")
+    master_flush_offset: Int64 | None = optional("masterFlushOffset")
+    master_address: Text | None = optional("masterAddress")

@@ -1,12 +1,13 @@
 """What administration says to a name server in its headers.
 
-Requests 100, 101, 102 and 219 (key-values), 205 and 327 (write permission of a broker), 216 and 217
-(topics of routes), 224 (topics of a cluster). Route questions of clients are in `client`.
+Requests 100, 101, 102 and 219 (key-values), 103, 104, 322, 901 and 904 (brokers), 205 and 327
+(write permission of a broker), 216 and 217 (topics of routes), 224 (topics of a cluster). Route
+questions of clients are in `client`.
 """
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.headers import Header, Int32, Text, optional, required
+from rocketmq_py.protocol.headers import Flag, Header, Int32, Int64, Text, optional, required
 
 
 class PutKVConfigRequestHeader(Header):
@@ -71,3 +72,63 @@ class GetTopicsByClusterRequestHeader(Header):
     """224: the topics of a cluster."""
 
     cluster: Text = required("cluster")
+
+
+class RegisterBrokerRequestHeader(Header):
+    """103: a broker announces itself; its topics are in the body."""
+
+    broker_name: Text = required("brokerName")
+    broker_addr: Text = required("brokerAddr")
+    cluster_name: Text = required("clusterName")
+    ha_server_addr: Text = required("haServerAddr")
+    broker_id: Int64 = required("brokerId")
+    heartbeat_timeout_millis: Int64 | None = optional("heartbeatTimeoutMillis")
+    enable_acting_master: Flag | None = optional("enableActingMaster")
+    compressed: Flag = optional("compressed", default=False)
+    body_crc32: Int32 = optional("bodyCrc32", default=0)
+
+
+class RegisterBrokerResponseHeader(Header):
+    """Answer to 103: where a slave's master is, for HA transfer and for requests."""
+
+    ha_server_addr: Text | None = optional("haServerAddr")
+    master_addr: Text | None = optional("masterAddr")
+
+
+class UnRegisterBrokerRequestHeader(Header):
+    """104: a broker says goodbye."""
+
+    broker_name: Text = required("brokerName")
+    broker_addr: Text = required("brokerAddr")
+    cluster_name: Text = required("clusterName")
+    broker_id: Int64 = required("brokerId")
+
+
+class QueryDataVersionRequestHeader(Header):
+    """322: whether a broker's topics, of the version in the body, are known."""
+
+    broker_name: Text = required("brokerName")
+    broker_addr: Text = required("brokerAddr")
+    cluster_name: Text = required("clusterName")
+    broker_id: Int64 = required("brokerId")
+
+
+class QueryDataVersionResponseHeader(Header):
+    """Answer to 322."""
+
+    changed: Flag = required("changed")
+
+
+class BrokerHeartbeatRequestHeader(Header):
+    """904: a broker is there."""
+
+    cluster_name: Text = required("clusterName")
+    broker_addr: Text = required("brokerAddr")
+    broker_name: Text = required("brokerName")
+
+
+class GetBrokerMemberGroupRequestHeader(Header):
+    """901: who has a broker's name."""
+
+    cluster_name: Text = required("clusterName")
+    broker_name: Text = required("brokerName")

@@ -76,7 +76,7 @@ class PullMessageProcessor:
             return answer
         found = outcome.found
         header = PullMessageResponseHeader(
-            suggest_which_broker_id=0,
+            suggest_which_broker_id=outcome.next_broker_id,
             next_begin_offset=found.next_begin_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,

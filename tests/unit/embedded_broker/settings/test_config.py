@@ -236,7 +236,12 @@ def test_a_broker_conf_file_is_split_into_arguments_options_and_the_rest() -> No
         "broker_name": "broker-x",
         "broker_port": "10911",
     }
-    assert conf.options == {"flushDiskType": "SYNC_FLUSH", "timerMaxDelaySec": 3_456_000}
+    assert conf.options == {
+        "brokerId": 0,
+        "brokerRole": "ASYNC_MASTER",
+        "flushDiskType": "SYNC_FLUSH",
+        "timerMaxDelaySec": 3_456_000,
+    }
     assert conf.ignored == ("timerGetMessageThreadNum", "sendMessageThreadPoolNums")
 
 

@@ -40,7 +40,7 @@ def test_the_generations_differ_in_every_habit() -> None:
     assert new.marks_stored_messages is True
     names = [field.name for field in attrs.fields(type(old))]
     habits = names[names.index("marks_stored_messages") : names.index("options")]
-    assert len(habits) == 9
+    assert len(habits) == 10
     assert [name for name in habits if getattr(old, name) == getattr(new, name)] == []
 
 

@@ -1,0 +1,111 @@
+"""What a slave takes over of its master's tables.
+
+A table: the request that a master answers, and what is done with the answer. Each is taken as a
+whole, under the door. After ``SlaveSynchronize``. Must not know: connections, when it is asked.
+Read on: ``synchronize.py``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define, evolve
+
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.consumers.request_modes import RequestModeTable
+from embedded_broker.tables.files import VersionedTable
+from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.table import TopicTable
+from embedded_broker.timer.levels.service import ScheduleMessageService
+from embedded_broker.timer.wheel.engine import TimerMessageStore
+from rocketmq_py.protocol.bodies.groups import SubscriptionGroupTable
+from rocketmq_py.protocol.bodies.pop import MessageRequestMode
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
+from rocketmq_py.protocol.bodies.topics import TopicConfigTable
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.lenient_json import loads_lenient
+
+Take = Callable[[bytes], None]
+
+
+@define(eq=False, kw_only=True)
+class FollowedTables:
+    """The slave's own tables, which become what the master's are."""
+
+    _topics: TopicTable
+    _groups: GroupTable
+    _offsets: OffsetTable
+    _modes: RequestModeTable
+    _levels: ScheduleMessageService
+    _timers: TimerMessageStore
+
+    def requests(self) -> dict[int, Take]:
+        """Give what is asked, and who takes the body of the answer."""
+        return {
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.take_topics,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.take_offsets,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.take_levels,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.take_groups,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.take_modes,
+            RequestCode.GET_TIMER_CHECK_POINT: self.take_checkpoint,
+        }
+
+    def take_topics(self, body: bytes) -> None:
+        """21: the topics, unless the version is ours."""
+        found = TopicConfigTable.decode(body)
+        version = {"dataVersion": found.data_version.to_document()}
+        if _is_same(self._topics, version):
+            return
+        for name in self._topics.names():
+            if name not in found.topic_config_table:
+                self._topics.remove(name)
+        for name, topic in found.topic_config_table.items():
+            self._topics.put(evolve(topic, topic_name=name))
+        self._topics.take_version(version)
+
+    def take_groups(self, body: bytes) -> None:
+        """201: the groups, and what they may not read, unless the version is ours."""
+        found = SubscriptionGroupTable.decode(body)
+        version = {"dataVersion": found.data_version.to_document()}
+        if _is_same(self._groups, version):
+            return
+        for name in [one.group_name for one in self._groups]:
+            if name not in found.subscription_group_table:
+                self._groups.remove(name)
+        for name, group in found.subscription_group_table.items():
+            self._groups.put(evolve(group, group_name=name))
+        self._groups.take_version(version)
+
+    def take_offsets(self, body: bytes) -> None:
+        """43: how far groups are; what only we know stays."""
+        for key, queues in _part(body, "offsetTable").items():
+            topic, _, group = str(key).partition("@")
+            for queue_id, offset in queues.items() if group else ():
+                if self._offsets.query(group, topic, int(queue_id)) != int(offset):
+                    self._offsets.commit(group, topic, int(queue_id), int(offset))
+
+    def take_levels(self, body: bytes) -> None:
+        """45: how far the delay levels are."""
+        self._levels.follow(loads_lenient(body))
+
+    def take_modes(self, body: bytes) -> None:
+        """402: how groups get messages."""
+        for topic, groups in _part(body, "messageRequestModeMap").items():
+            for group, mode in groups.items():
+                found = MessageRequestMode.from_document(mode)
+                if self._modes.find(str(topic), str(group)) != found:
+                    self._modes.put(found)
+
+    def take_checkpoint(self, body: bytes) -> None:
+        """60: how far the master's wheel is; ours is filled up to there."""
+        self._timers.follow_master(TimerCheckpoint.decode(body).master_timer_queue_offset)
+
+
+def _part(body: bytes, name: str) -> Mapping[Any, Any]:  # any JSON
+    document = loads_lenient(body)
+    found = document.get(name) if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _is_same(table: VersionedTable, found: Mapping[str, Any]) -> bool:
+    own, theirs = table.data_version(), found["dataVersion"]
+    return all(own[name] == theirs.get(name) for name in ("counter", "timestamp"))
