@@ -51,9 +51,12 @@ class QueueSelection:
             index = random.getrandbits(RANDOM_BITS)
         count = len(queues)
         silent = self._silent()
-        if last_broker is None and not silent and not self.faults.enabled:
-            counter[topic] = index + 1
-            return queues[index % count]
+        if last_broker is None and not self.faults.enabled:  # a first attempt, of nearly every send
+            for number in range(index, index + count if silent else index + 1):
+                queue = queues[number % count]
+                if queue.broker_name not in silent:
+                    counter[topic] = number + 1
+                    return queue
         for accepts in self._wishes(last_broker, silent):
             for offset in range(count):
                 queue = queues[(index + offset) % count]
