@@ -19,8 +19,9 @@ if shutil.which("java") is None:
 from pyspark import SparkFiles
 from pyspark.errors import PySparkException
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, Tls
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.certificates import Certificates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,20 +42,22 @@ def test_a_namespace_is_on_the_wire_and_in_no_row(
     assert sorted(map(tuple, rows)) == [("T", "a"), ("U", "b")]
 
 
-def test_tls_files_come_along_with_spark_and_the_client_says_that_it_cannot(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+def test_rows_come_and_go_by_tls_with_a_file_that_spark_carries(
+    spark: SparkSession, certificates: Certificates, tmp_path: Path
 ) -> None:
-    broker.topics.create("T")
-    reader = spark.read.format("rocketmq").options(
-        nameServer=broker.namesrv_addr, subscribe="T", tls="true", tlsCa="ca-of-a-test.pem"
-    )
-    with pytest.raises(PySparkException, match=r"tlsCa = .*there is no such file on"):
-        reader.load().collect()
-    carried = tmp_path / "ca-of-a-test.pem"
-    carried.touch()
-    spark.sparkContext.addFile(str(carried))
-    with pytest.raises(PySparkException, match="this client has no TLS yet"):
-        reader.load().collect()
+    server = certificates.server
+    secured = Tls(certificate=server.chain, key=server.key, mode="enforcing")
+    with EmbeddedBroker(tls=secured, topics=["T"]) as broker:
+        given = {"nameServer": broker.namesrv_addr, "tls": "true", "tlsCa": "ca-of-a-test.pem"}
+        reader = spark.read.format("rocketmq").options(subscribe="T", **given)
+        with pytest.raises(PySparkException, match=r"tlsCa = .*there is no such file on"):
+            reader.load().collect()
+        carried = tmp_path / "ca-of-a-test.pem"
+        carried.write_bytes(certificates.authority.read_bytes())
+        spark.sparkContext.addFile(str(carried))
+        rows = spark.createDataFrame([("a",), ("b",)], "body string")
+        rows.write.format("rocketmq").options(topic="T", **given).mode("append").save()
+        assert sorted(bytes(row.body) for row in reader.load().collect()) == [b"a", b"b"]
 
 
 @pytest.mark.case("SP78")
