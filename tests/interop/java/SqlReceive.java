@@ -39,6 +39,8 @@ public class SqlReceive {
         consumer.setNamesrvAddr(namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, wanted);
+        consumer.setConsumeThreadMin(1);  // of several threads any may come first
+        consumer.setConsumeThreadMax(1);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             came.addAll(messages);
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
