@@ -127,8 +127,9 @@ class Attempts:
         come back: the others have been tried, or there are none.
         """
         count = len(self._queues)
-        remaining = self._most - count + 1
-        return Wait(max(0.0, self.left_ms) / remaining, patient=self._returns())
+        remaining, returns = self._most - count + 1, self._returns()
+        share_ms = max(0.0, self.left_ms) / remaining
+        return Wait(share_ms, patient=returns, can_turn=remaining > 1 and not returns)
 
     def pause_ms(self, queues: tuple[MessageQueue, ...]) -> float:
         """How long to wait before the next attempt: not at all while there is another broker.

@@ -292,6 +292,19 @@ def test_the_cap_of_one_attempt_counts_while_another_remains(mode: Mode) -> None
 
 
 @BOTH
+def test_only_an_attempt_that_others_follow_turns_away_from_a_silent_host(mode: Mode) -> None:
+    send = attempts(mode, retry_times_when_send_failed=1, retry_times_when_send_async_failed=1)
+    turns = []
+    while send.next(QUEUES) is not None:
+        turns.append(send.share_of_time().can_turn)
+        send.failed(RemotingConnectException("refused"))
+    assert turns == [True, False]
+    bound = attempts(mode, choose=lambda queues: queues[0])
+    bound.next(QUEUES)
+    assert not bound.share_of_time().can_turn
+
+
+@BOTH
 def test_a_budget_that_is_used_up_ends_a_send_before_an_attempt(mode: Mode) -> None:
     send = attempts(mode, timeout_ms=0)
     assert (send.is_over, send.next(QUEUES)) == (True, None)
