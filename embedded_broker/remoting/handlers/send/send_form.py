@@ -9,7 +9,7 @@ on: ``send_message.py``.
 import re
 from typing import Any, Final, Self
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from embedded_broker.core.incoming import Incoming, Terms
 from rocketmq_py.protocol.json_text import loads
@@ -23,6 +23,9 @@ _SAMPLE_OPAQUE: Final = 1_919_191
 _BORN_DIGITS: Final = 13
 """Of milliseconds between the years 2001 and 2286."""
 _OPAQUE_DIGITS_MAX: Final = 9
+_BORN: Final = b'"g":"'
+FORMS_MAX: Final = 1024
+"""So many forms of headers are remembered."""
 
 
 @frozen
@@ -75,3 +78,35 @@ class SendForm:
         except ValueError:
             return None
         return (int(born), text, int(opaque)) if type(text) is str else None
+
+
+@define(eq=False)
+class SendForms:
+    """The forms of the headers that come: one for each group, topic and queue of a sender.
+
+    What a header says up to its time tells which one it is. A form is learnt from the second header
+    that begins so, since most of those that come once do not come again.
+    """
+
+    _known: dict[bytes, SendForm | None] = field(factory=dict, init=False)
+    """By what headers begin with; None if there is nothing to learn from those."""
+    _once: set[bytes] = field(factory=set, init=False)
+    """What one header began with."""
+
+    def find(self, header: bytes) -> SendForm | None:
+        """Give the form that a header may have."""
+        return self._known.get(header[: header.find(_BORN)])
+
+    def learn(self, header: bytes, document: dict[str, Any], message: Incoming) -> None:
+        """Take a header that has no known form, or another one than the form which was found."""
+        known, once, begin = self._known, self._once, header[: header.find(_BORN)]
+        if begin in once:
+            once.remove(begin)
+            known[begin] = SendForm.of(header, document, message)
+        elif known.pop(begin, self) is None:
+            known[begin] = None
+        else:
+            if len(known) + len(once) >= FORMS_MAX:
+                known.clear()
+                once.clear()
+            once.add(begin)

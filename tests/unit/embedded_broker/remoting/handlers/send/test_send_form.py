@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_broker.core.incoming import Incoming, Terms
-from embedded_broker.remoting.handlers.send.send_form import SendForm
+from embedded_broker.remoting.handlers.send.send_form import FORMS_MAX, SendForm, SendForms
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.protocol.json_text import dumps, loads
 from tests.golden.sends import PROPERTIES, frame
@@ -128,3 +128,55 @@ def test_nothing_is_learnt_from_an_unusual_header(whole: bytes) -> None:
     ext = {"g": "1", **document["extFields"]}
     message = Incoming(ext["b"], b"", ext["i"], int(ext["g"]), TERMS)
     assert SendForm.of(whole, document, message) is None
+
+
+def learn(forms: SendForms, one: bytes) -> None:
+    document = loads(one)
+    ext = document["extFields"]
+    forms.learn(one, document, Incoming(ext["b"], b"", ext["i"], 1, TERMS))
+
+
+def knows(forms: SendForms, one: bytes) -> bool:
+    form = forms.find(one)
+    return form is not None and form.read(one) == read_whole(one)
+
+
+def test_senders_to_many_queues_are_known_side_by_side() -> None:
+    forms, queues = SendForms(), [header(e=str(number)) for number in range(8)]
+    for one in queues:
+        learn(forms, one)
+    assert not any(knows(forms, one) for one in queues)
+    for one in queues:
+        learn(forms, one)
+    for opaque in (8, 123_456):
+        assert all(knows(forms, header(opaque, e=str(number))) for number in range(8))
+
+
+def test_a_sender_that_goes_on_in_another_way_is_learnt_anew() -> None:
+    forms = SendForms()
+    for one in (header(), header(), header(h="1"), header(h="1")):
+        learn(forms, one)
+    assert knows(forms, header(9, h="1"))
+    assert not knows(forms, header(9))
+
+
+def test_headers_that_teach_nothing_are_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forms, looks = SendForms(), list[bytes]()
+    monkeypatch.setattr(SendForm, "of", lambda one, *_: looks.append(one))
+    odd = header().replace(b'"i":', b'"i": ')
+    for _ in range(5):
+        learn(forms, odd)
+    assert (forms.find(odd), looks) == (None, [odd])
+
+
+def test_forms_are_bounded() -> None:
+    forms = SendForms()
+    for number in range(3 * FORMS_MAX):
+        for _ in range(1 + number % 2):
+            learn(forms, header(e=str(number)))
+    last = header(e=str(3 * FORMS_MAX - 1))
+    assert knows(forms, last)
+    kept = sum(knows(forms, header(e=str(number))) for number in range(3 * FORMS_MAX))
+    assert 0 < kept <= FORMS_MAX
