@@ -149,9 +149,9 @@ class SendMessageProcessor:
             return None
         known = self._forms.find(header)
         if known is not None and (found := known.read(header)) is not None:
-            born, text, opaque = found
-            message = Incoming(known.topic, frame.body, text, born, known.terms)
-            return Send(frame, opaque, known.fields, message)
+            born_ms, text, opaque, fields = found
+            message = Incoming(known.topic, frame.body, text, born_ms, known.terms)
+            return Send(frame, opaque, fields, message)
         try:
             document = loads(header)
             ext = document["extFields"]
