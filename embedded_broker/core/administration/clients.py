@@ -2,9 +2,9 @@
 
 RocketMQ's ClientManageProcessor, DefaultConsumerIdsChangeListener and ClientHousekeepingService. A
 heartbeat registers the connection for its groups, creates the group's settings and its retry topic,
-and replaces its subscriptions. Every member of a changed group is told, the newcomer too. A client
-that has sent no heartbeat for channelExpiredTimeout of session time loses its connection and its
-memberships; the original looks every 10 s, here it happens to the millisecond.
+and replaces its subscriptions and filters. Every member of a changed group is told, the newcomer
+too. A client that has sent no heartbeat for channelExpiredTimeout of session time loses its
+connection and its memberships; the original looks every 10 s, here it happens to the millisecond.
 """
 
 from collections.abc import Callable, Collection, Generator, Sequence
@@ -18,6 +18,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.consumers.filters import ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import (
     ConsumerGroup,
@@ -51,6 +52,7 @@ class Clients:
     _topics: TopicTable
     _groups: GroupTable
     _consumers: ConsumerRegistry
+    _filters: ConsumerFilterTable
     _producers: ProducerRegistry
     _calls: Calls
     _forget: Sequence[Callable[[Peer], None]]
@@ -101,6 +103,8 @@ class Clients:
             order=any(topic is not None and topic.order for topic in subscribed),
         )
         changed = self._consumers.register(data, member, keep=bool(whole.without_sub))
+        if not whole.without_sub:
+            self._filters.register(data.group_name, data.subscription_data_set)
         group = self._consumers.get(data.group_name)
         if changed and group is not None and settings.notify_consumer_ids_changed_enable:
             self._tell(group)
@@ -118,16 +122,24 @@ class Clients:
             lost = self._consumers.unregister(consumer_group, peer)
             settings = self._groups.get(consumer_group)
             wants_notice = settings is None or settings.notify_consumer_ids_changed_enable
-            if lost is not None and wants_notice:
-                self._tell(lost)
+            if lost is not None:
+                self._note_loss(lost)
+                if wants_notice:
+                    self._tell(lost)
 
     def has_left(self, peer: Peer) -> None:
         """Drop everything a connection was member of and tell the groups that lost it."""
         self._producers.drop(peer)
         for group in self._consumers.drop(peer):
+            self._note_loss(group)
             self._tell(group)
         for forget in self._forget:
             forget(peer)
+
+    def _note_loss(self, group: ConsumerGroup) -> None:
+        """Let the filters of a group die with its last member."""
+        if not group.members:
+            self._filters.unregister(group.name)
 
     # -- who is there -----------------------------------------------------------------------
 
