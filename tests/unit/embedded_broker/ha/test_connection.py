@@ -135,8 +135,12 @@ def test_without_slaves_nobody_looks_at_the_log(start_broker: StartBroker) -> No
     door = broker._parts().door
     before = door._before_release
     with RawSlave(broker.ha_addr):
-        wait_until(broker, lambda: len(door._before_release) == len(before) + 1)
-    wait_until(broker, lambda: door._before_release == before)
+        wait_until(broker, lambda: door._before_release != before)
+        looks = door._before_release
+        assert looks[: len(before)] == before
+        assert looks[len(before) :] == (service_of(broker)._see,)
+    wait_until(broker, lambda: door._before_release != looks)
+    assert door._before_release == before
 
 
 def test_slaves_are_cut_off_by_a_reset_and_by_the_end(start_broker: StartBroker) -> None:
