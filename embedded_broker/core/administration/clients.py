@@ -7,7 +7,7 @@ too. A client that has sent no heartbeat for channelExpiredTimeout of session ti
 connection and its memberships; the original looks every 10 s, here it happens to the millisecond.
 """
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Final
 
 from attrs import define, field
@@ -63,7 +63,7 @@ class Clients:
     def heartbeat(
         self, peer: Peer, data: HeartbeatData, language: int, version: int
     ) -> Generator[None, None, bool]:
-        """Register producers and consumers of one client, a group in each step.
+        """Register producers and consumers of one client, a group or a filter in each step.
 
         Says whether it must tell its subscriptions next time, because they are not those that the
         broker knows. Refuses a client that is in too many groups.
@@ -74,6 +74,8 @@ class Clients:
         for consumer in data.consumer_data_set:
             _check_room(consumer.group_name, self._consumers.of_peer(peer), "consumer")
             is_outdated |= self._enter(consumer, member, data)
+            if not data.without_sub:
+                yield from self._keep_filters(consumer, peer)
             yield
             if peer.closed:
                 return is_outdated  # it has left already
@@ -103,14 +105,20 @@ class Clients:
             order=any(topic is not None and topic.order for topic in subscribed),
         )
         changed = self._consumers.register(data, member, keep=bool(whole.without_sub))
-        if not whole.without_sub:
-            self._filters.register(data.group_name, data.subscription_data_set)
         group = self._consumers.get(data.group_name)
         if changed and group is not None and settings.notify_consumer_ids_changed_enable:
             self._tell(group)
         if is_new:
             self._tell_again_soon(data.group_name)
         return group is not None and group.is_outdated(whole.heartbeat_fingerprint or 0)
+
+    def _keep_filters(self, data: ConsumerData, peer: Peer) -> Iterator[None]:
+        """Keep what a group filters by, as long as the client stays in it."""
+        if data.group_name in self._consumers.of_peer(peer):
+            for _ in self._filters.register(data.group_name, data.subscription_data_set):
+                yield
+                if data.group_name not in self._consumers.of_peer(peer):
+                    return
 
     def unregister(
         self, peer: Peer, *, producer_group: str | None, consumer_group: str | None

@@ -6,10 +6,11 @@ version comes back. Every call is made under the door. Must not know: who is con
 expression is read. Read on: `embedded_broker/core/consume.py` for the pulls that use them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Self
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.settings.config import BrokerConfig
@@ -36,11 +37,6 @@ class ConsumerFilterData:
     """The largest subVersion with which it came."""
     born_ms: int
     dead_ms: int = 0
-    positions: list[int] = field(init=False)
-
-    @positions.default
-    def _find_positions(self) -> list[int]:
-        return bit_positions(f"{self.group}#{self.topic}")
 
     @property
     def is_dead(self) -> bool:
@@ -49,8 +45,9 @@ class ConsumerFilterData:
 
     def to_document(self) -> dict[str, Any]:
         """Give the object that file and tools show."""
+        positions = bit_positions(f"{self.group}#{self.topic}")
         return {
-            "bloomFilterData": {"bitNum": BIT_COUNT, "bitPos": self.positions},
+            "bloomFilterData": {"bitNum": BIT_COUNT, "bitPos": positions},
             "bornTime": self.born_ms,
             "clientVersion": self.client_version,
             "consumerGroup": self.group,
@@ -93,7 +90,7 @@ class ConsumerFilterTable(Table):
         self._filters: dict[str, dict[str, ConsumerFilterData]] = {}
         self._topics: dict[str, dict[str, None]] = {}
         """The topics of each group."""
-        self._dead: dict[tuple[str, str], None] = {}
+        self._dead: OrderedDict[tuple[str, str], None] = OrderedDict()
         """Topic and group of the dead filters, in the order of their death."""
         self._cleaning: SessionTimer | None = None
 
@@ -101,19 +98,21 @@ class ConsumerFilterTable(Table):
         """Give the filter of a group in a topic, dead or alive."""
         return self._filters.get(topic, {}).get(group)
 
-    def register(self, group: str, wanted: Collection[SubscriptionData]) -> None:
-        """Take over the expressions of a heartbeat; filters of topics that it lacks are dead."""
+    def register(self, group: str, wanted: Collection[SubscriptionData]) -> Iterator[None]:
+        """Take over the expressions of a heartbeat, one in each step.
+
+        Filters of topics that it lacks are dead at the first step.
+        """
+        gone = self._topics.get(group, {}).keys() - {data.topic for data in wanted}
+        self._let_die(gone, group)
         for data in wanted:
             if (data.expression_type or TAG) != TAG and data.sub_string:
                 self._take(group, data)
-        topics = {data.topic for data in wanted}
-        for topic in self._topics.get(group, {}).keys() - topics:
-            self._let_die(topic, group)
+                yield
 
     def unregister(self, group: str) -> None:
         """Note that a group is gone."""
-        for topic in list(self._topics.get(group, ())):
-            self._let_die(topic, group)
+        self._let_die(list(self._topics.get(group, ())), group)
 
     def take_over(self, other: Self) -> None:
         """Go on with the filters of another table, which is not used any more."""
@@ -168,17 +167,20 @@ class ConsumerFilterTable(Table):
 
     # -- death ------------------------------------------------------------------------------
 
-    def _let_die(self, topic: str, group: str) -> None:
-        data = self._filters[topic][group]
-        if not data.is_dead:
-            self._put(evolve(data, dead_ms=max(self._session.now_ms, data.born_ms, 1)))
-            self._bury([(topic, group)])
+    def _let_die(self, topics: Iterable[str], group: str) -> None:
+        dead = []
+        for topic in topics:
+            data = self._filters[topic][group]
+            if not data.is_dead:
+                self._put(evolve(data, dead_ms=max(self._session.now_ms, data.born_ms, 1)))
+                dead.append((topic, group))
+        self._bury(dead)
 
     def _bury(self, dead: Iterable[tuple[str, str]]) -> None:
         """Let dead filters wait until they are forgotten."""
-        self._dead |= dict.fromkeys(dead)
-        for topic, group in list(self._dead)[: max(len(self._dead) - DEAD_MAX, 0)]:
-            self._forget(topic, group)
+        self._dead.update(dict.fromkeys(dead))
+        while len(self._dead) > DEAD_MAX:
+            self._forget(*next(iter(self._dead)))
         self._clean()
 
     def _clean(self) -> None:

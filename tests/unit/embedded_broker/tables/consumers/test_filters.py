@@ -70,7 +70,7 @@ class Rig:
     def told(self, version: int, expression: str, kind: str = "SQL92", topic: str = "T") -> str:
         """What is kept of "g" in "T" after a heartbeat: expression and version."""
         wanted = SubscriptionData(topic, expression, sub_version=version, expression_type=kind)
-        self.table.register("g", [wanted])
+        list(self.table.register("g", [wanted]))
         return self.kept()
 
     def kept(self) -> str:
@@ -135,8 +135,8 @@ def test_of_many_dead_filters_the_oldest_are_forgotten() -> None:
     rig = Rig()
     wanted = [SubscriptionData("T", "a = 1", sub_version=1, expression_type="SQL92")]
     for number in range(DEAD_MAX + 2):
-        rig.table.register(f"g{number}", wanted)
-    rig.table.register("g", wanted)
+        list(rig.table.register(f"g{number}", wanted))
+    list(rig.table.register("g", wanted))
     for number in range(DEAD_MAX + 2):
         rig.table.unregister(f"g{number}")
     left = rig.table.value("T")
