@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Final
 
+from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import MQBrokerException
 from rocketmq_py.protocol.codes import FLAG_RESPONSE, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -56,8 +57,11 @@ class RequestLine:
             host, _, port = self.address.rpartition(":")
             line = self._socket = socket.create_connection((host.strip("[]"), int(port)), WAIT_S)
             self._decoder = FrameDecoder()
+        deadline = monotonic() + WAIT_S
+        line.settimeout(WAIT_S)
         line.sendall(request.encode())
-        while True:
+        while (left_s := deadline - monotonic()) > 0:
+            line.settimeout(left_s)
             data = line.recv(65_536)
             if not data:
                 raise ConnectionResetError(f"{self.address} has ended the connection")
@@ -65,6 +69,7 @@ class RequestLine:
                 answer = RemotingCommand.decode(frame)
                 if answer.flag & FLAG_RESPONSE and answer.opaque == request.opaque:
                     return answer
+        raise TimeoutError(f"{self.address} says other things, for {WAIT_S:g} s")
 
     def close(self) -> None:
         """End the connection; the next question makes another one. Idempotent."""

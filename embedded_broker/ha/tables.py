@@ -6,6 +6,7 @@ Read on: ``synchronize.py``.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import define, evolve
@@ -17,6 +18,7 @@ from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.wheel.engine import TimerMessageStore
+from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
@@ -39,8 +41,11 @@ class FollowedTables:
     _timers: TimerMessageStore
 
     def requests(self) -> dict[int, Take]:
-        """Give what is asked, and who takes the body of the answer."""
-        return {
+        """Give what is asked, and who takes the body of the answer.
+
+        They raise ``BodyError`` for one that is not the table.
+        """
+        takes: dict[int, Take] = {
             RequestCode.GET_ALL_TOPIC_CONFIG: self.take_topics,
             RequestCode.GET_ALL_CONSUMER_OFFSET: self.take_offsets,
             RequestCode.GET_ALL_DELAY_OFFSET: self.take_levels,
@@ -48,6 +53,7 @@ class FollowedTables:
             RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.take_modes,
             RequestCode.GET_TIMER_CHECK_POINT: self.take_checkpoint,
         }
+        return {code: partial(_taken, code, take) for code, take in takes.items()}
 
     def take_topics(self, body: bytes) -> None:
         """21: the topics, unless the version is ours."""
@@ -98,6 +104,15 @@ class FollowedTables:
     def take_checkpoint(self, body: bytes) -> None:
         """60: how far the master's wheel is; ours is filled up to there."""
         self._timers.follow_master(TimerCheckpoint.decode(body).master_timer_queue_offset)
+
+
+def _taken(code: int, take: Take, body: bytes) -> None:
+    try:
+        take(body)
+    except BodyError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BodyError(f"answer to {code}", f"it does not hold what it should: {error}") from error
 
 
 def _part(body: bytes, name: str) -> Mapping[Any, Any]:  # any JSON
