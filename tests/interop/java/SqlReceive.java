@@ -42,8 +42,6 @@ public class SqlReceive {
         consumer.setConsumeThreadMin(1);
         consumer.setConsumeThreadMax(1);
         consumer.subscribe(topic, wanted);
-        consumer.setConsumeThreadMin(1);  // of several threads any may come first
-        consumer.setConsumeThreadMax(1);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             came.addAll(messages);
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
