@@ -28,6 +28,14 @@ def wire(name: str) -> dict[str, str]:
     return {"wire": name}
 
 
+def ordinals(*names: str) -> dict[str, tuple[str, ...]]:
+    """Metadata of a field that holds one of these names, or a number that counts them from 0.
+
+    Java writes the name of an enumeration's member, C++ its number.
+    """
+    return {"ordinals": names}
+
+
 class MessageQueueKey(NamedTuple):
     """A queue as documents name it; in tables it is the key."""
 
@@ -87,7 +95,13 @@ def _table(cls: type) -> tuple[_Line, ...]:
     if table is None:
         kinds = get_type_hints(cls)
         table = tuple(
-            _Line(f.name, f.metadata.get("wire") or _camel_case(f.name), _reader(kinds[f.name]))
+            _Line(
+                f.name,
+                f.metadata.get("wire") or _camel_case(f.name),
+                _ordinal_reader(names)
+                if (names := f.metadata.get("ordinals"))
+                else _reader(kinds[f.name]),
+            )
             for f in fields(cls)
         )
         _TABLES[cls] = table
@@ -151,6 +165,17 @@ def _reader(kind: Any) -> _Reader:
     if origin in {list, frozenset}:
         return _list_reader(cast("type[list[Any]]", origin), _reader(inner[0]))
     raise TypeError(f"no reader for {kind!r}")
+
+
+def _ordinal_reader(names: tuple[str, ...]) -> _Reader:
+    def read(value: Any) -> str:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return _read_text(value)
+        if 0 <= value < len(names):
+            return names[value]
+        raise _Mismatch(f"number of one of {', '.join(names)}", value)
+
+    return read
 
 
 def _read_text(value: Any) -> str:
