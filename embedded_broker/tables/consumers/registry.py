@@ -47,7 +47,7 @@ class Member:
 
     @property
     def is_cpp(self) -> bool:
-        """Say whether it is a C++ client, which reads some bodies in a form of their own."""
+        """Say whether it is a C++ client, which reads some bodies in a form of its own."""
         return self.language == LanguageCode.CPP
 
     @property

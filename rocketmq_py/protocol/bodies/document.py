@@ -7,7 +7,7 @@ written, so a field whose default is not None reads back as its default. Must no
 the families are the modules beside this one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, Self, cast, get_args, get_origin, get_type_hints
 
@@ -98,9 +98,7 @@ def _table(cls: type) -> tuple[_Line, ...]:
             _Line(
                 f.name,
                 f.metadata.get("wire") or _camel_case(f.name),
-                _ordinal_reader(names)
-                if (names := f.metadata.get("ordinals"))
-                else _reader(kinds[f.name]),
+                _reader_of(kinds[f.name], f.metadata),
             )
             for f in fields(cls)
         )
@@ -165,6 +163,11 @@ def _reader(kind: Any) -> _Reader:
     if origin in {list, frozenset}:
         return _list_reader(cast("type[list[Any]]", origin), _reader(inner[0]))
     raise TypeError(f"no reader for {kind!r}")
+
+
+def _reader_of(kind: Any, metadata: Mapping[str, Any]) -> _Reader:
+    names = metadata.get("ordinals")
+    return _ordinal_reader(names) if names else _reader(kind)
 
 
 def _ordinal_reader(names: tuple[str, ...]) -> _Reader:
