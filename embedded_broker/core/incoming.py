@@ -28,6 +28,8 @@ class Terms:
     template_queues: int = 0
     is_unit: bool = False
     is_batch: bool = False
+    is_escaped: bool = False
+    """Whether the timer of another broker has released it."""
     are_usual: bool = field(init=False)
     """Whether nothing of this needs a look at the single message."""
 
@@ -35,7 +37,7 @@ class Terms:
         """Look once."""
         self.are_usual = (
             self.queue_id >= 0
-            and not (self.flag or self.reconsume_times or self.is_batch)
+            and not (self.flag or self.reconsume_times or self.is_batch or self.is_escaped)
             and self.max_reconsume_times is None
         )
 

@@ -127,7 +127,7 @@ class Produce:
 
     def _single(self, message: Incoming, topic: TopicConfig, peer: Peer) -> Outcome:
         name, text = message.topic, message.properties
-        properties = self._stamps.read(text, name)
+        properties = self._stamps.read(text, name, is_escaped=message.terms.is_escaped)
         if Prop.INNER_NUM in properties or message.terms.sys_flag & INNER_BATCH:
             self._gate.check_inner_batch(message, topic, properties)
         self._gate.check_type(topic, properties)

@@ -33,9 +33,12 @@ class Stamps:
         self._read_settings(frozenset())
         self._config.on_change(self._read_settings)
 
-    def read(self, text: str, topic: str, *, in_batch: bool = False) -> dict[str, str]:
+    def read(
+        self, text: str, topic: str, *, in_batch: bool = False, is_escaped: bool = False
+    ) -> dict[str, str]:
         """Read what a client wrote, without what only the timer may write.
 
+        What another broker's timer has released keeps its times: it must not wait again.
         U+0000 is refused: recovery takes a zero byte in properties for a torn record.
         """
         if "\0" in text:
@@ -44,7 +47,7 @@ class Stamps:
             )
         properties = decode_properties(text)
         keeps = self._keeps_delete_keys and not in_batch
-        strip_client_properties(properties, topic, keep_delete_key=keeps)
+        strip_client_properties(properties, topic, keep_delete_key=keeps, keep_times=is_escaped)
         return properties
 
     def drop_pop(self, properties: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Final
 
-from rocketmq_py.clock import monotonic
+from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import MQBrokerException
 from rocketmq_py.protocol.codes import FLAG_RESPONSE, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -28,9 +28,14 @@ class RequestLine:
         self._decoder = FrameDecoder()
 
     def ask(
-        self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b""
+        self,
+        code: int,
+        ext: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        until_ns: int | None = None,
     ) -> RemotingCommand:
-        """Send a request and wait for its answer.
+        """Send a request and wait for its answer, until a monotonic time.
 
         Raises ``OSError`` for a server that does not answer, ``RemotingCommandException`` for one
         that answers rubbish, ``MQBrokerException`` for a refusal.
@@ -42,8 +47,10 @@ class RequestLine:
             ext_fields=dict(ext or {}),
             body=body,
         )
+        if until_ns is None:
+            until_ns = monotonic_ns() + int(WAIT_S * 1e9)
         try:
-            answer = self._exchange(request)
+            answer = self._exchange(request, until_ns)
         except Exception:
             self.close()
             raise
@@ -51,17 +58,17 @@ class RequestLine:
             raise MQBrokerException(answer.code, answer.remark, self.address)
         return answer
 
-    def _exchange(self, request: RemotingCommand) -> RemotingCommand:
+    def _exchange(self, request: RemotingCommand, until_ns: int) -> RemotingCommand:
         line = self._socket
         if line is None:
             host, _, port = self.address.rpartition(":")
-            line = self._socket = socket.create_connection((host.strip("[]"), int(port)), WAIT_S)
+            place = (host.strip("[]"), int(port))
+            line = self._socket = socket.create_connection(place, self._left_s(until_ns))
             self._decoder = FrameDecoder()
-        deadline = monotonic() + WAIT_S
-        line.settimeout(WAIT_S)
+        line.settimeout(self._left_s(until_ns))
         line.sendall(request.encode())
-        while (left_s := deadline - monotonic()) > 0:
-            line.settimeout(left_s)
+        while True:
+            line.settimeout(self._left_s(until_ns))
             data = line.recv(65_536)
             if not data:
                 raise ConnectionResetError(f"{self.address} has ended the connection")
@@ -69,7 +76,12 @@ class RequestLine:
                 answer = RemotingCommand.decode(frame)
                 if answer.flag & FLAG_RESPONSE and answer.opaque == request.opaque:
                     return answer
-        raise TimeoutError(f"{self.address} says other things, for {WAIT_S:g} s")
+
+    def _left_s(self, until_ns: int) -> float:
+        left_ns = until_ns - monotonic_ns()
+        if left_ns <= 0:
+            raise TimeoutError(f"{self.address} has not answered in time")
+        return left_ns / 1e9
 
     def close(self) -> None:
         """End the connection; the next question makes another one. Idempotent."""

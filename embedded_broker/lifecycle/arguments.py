@@ -202,7 +202,12 @@ def check_arguments(
 
 
 def _check_role(options: BrokerConfig, *, tcp: bool) -> None:
-    """Refuse a slave that could not be one."""
+    """Refuse a slave that could not be one, and a broker that could not deliver elsewhere."""
+    if options.text("escapeNamesrvAddr"):
+        if options.text("timerEngine") != "wheel":
+            raise ConfigError("timerEngine", "sliced", "wheel, with escapeNamesrvAddr")
+        if not tcp:
+            raise ConfigError("tcp", tcp, "True, with escapeNamesrvAddr: it sends over TCP")
     if options.text("brokerRole") != "SLAVE":
         if options.int("brokerId"):
             limit = "0, the number of every master; brokerRole=SLAVE has others"

@@ -22,6 +22,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle import assembly
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging, TimerHousekeeping
 from embedded_broker.lifecycle.arguments import Arguments, is_reachable
+from embedded_broker.lifecycle.escape import Escape
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.idleness import Idleness
 from embedded_broker.lifecycle.parts import BrokerParts
@@ -83,6 +84,8 @@ class BrokerNode:
         self._kept_clock: dict[str, object] = {}
         self._slave: SlaveNode | None = None
         """What follows a master, in a slave."""
+        self._escape: Escape | None = None
+        """By what the due messages of a broker leave that only delays."""
         try:
             self._open(address)
         except BaseException:
@@ -166,6 +169,10 @@ class BrokerNode:
         if parts.config.text("brokerRole") == "SLAVE":
             with parts.door:
                 self._slave = SlaveNode(parts, self.ha_address, self._note_tables)
+        elif name_servers := parts.config.text("escapeNamesrvAddr"):
+            with parts.door:
+                self._escape = Escape(parts, name_servers, self._note_tables)
+                self._escape.open()
 
     def _connect_flusher(self, parts: BrokerParts) -> Flusher:
         """Make what flushes, and let everybody ask it."""
@@ -247,7 +254,7 @@ class BrokerNode:
         ]
         driver.after_jump.append(self._after_jump)
         driver.after_age.append(self._aging.look_at_once)
-        driver.barriers += [self._flusher.wait_other, self._keep_clock]
+        driver.barriers += [self._wait_for_escape, self._flusher.wait_other, self._keep_clock]
         self._arguments.clock.move_in(self._idleness)
         self._flusher.start()
         self._undo.append(self._flusher.close)
@@ -340,6 +347,7 @@ class BrokerNode:
             for calls, mine in (
                 (driver.after_jump, self._after_jump),
                 (driver.after_age, self._aging.look_at_once),
+                (driver.barriers, self._wait_for_escape),
                 (driver.barriers, self._flusher.wait_other),
                 (driver.barriers, self._keep_clock),
             ):
@@ -407,13 +415,21 @@ class BrokerNode:
         self._changes += 1
 
     def _note_tables(self) -> None:
-        """Let the driver look again: a master's timers may have come further."""
+        """Let the driver look again: a master's timers may have come further, or ours left."""
         self._changes += 1
+
+    def _wait_for_escape(self) -> None:
+        """Let a jump of the clock end when what is due is where it belongs."""
+        if self._escape is not None:
+            self._escape.wait()
 
     def _stop_following(self, *, clean: bool) -> None:
         slave, self._slave = self._slave, None
         if slave is not None:
             slave.close(clean=clean)
+        escape, self._escape = self._escape, None
+        if escape is not None:
+            escape.close(clean=clean)
 
     def _note_memory(self, names: frozenset[str]) -> None:
         if names & MEMORY_OPTIONS:

@@ -18,7 +18,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Handler, Request
 from embedded_broker.store.following import Follower
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
-from embedded_broker.timer.choice import as_follower
+from embedded_broker.timer.choice import wheel_of
 from rocketmq_py.protocol.bodies.topics import DataVersion, RegisterBrokerBody, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -55,7 +55,8 @@ class SlaveNode:
         self, parts: BrokerParts, ha_address: str, note_tables: Callable[[], None]
     ) -> None:
         self._parts = parts
-        timers = as_follower(parts.timers)
+        timers = wheel_of(parts.timers)
+        timers.set_should_running_dequeue(False)
         # Levels, transactions and POP act where the master is.
         parts.sources[:] = [parts.timers]
         parts.store.put_hooks.insert(0, SlaveHook())

@@ -489,6 +489,13 @@ _ROLES = (
         "it registers; masters are known to their own name server only",
         live=False,
     ),
+    Option(
+        "escapeNamesrvAddr",
+        "",
+        "ours: name servers (host:port, separated by semicolons) of the brokers that get what is "
+        "due here; this broker then only delays. None: it goes into this broker's own topics",
+        live=False,
+    ),
     Option("registerNameServerPeriod", 30_000, "of a slave: ms between registrations", low=1),
     Option("haMasterAddress", "", "of a slave: HA address of its master, if not as registered"),
     Option(

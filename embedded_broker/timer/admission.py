@@ -48,25 +48,35 @@ from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
 ROOM_FOR_TIMER_PROPERTIES: Final = 256
 """Bytes of the 32,767 that an admitted message leaves free; rolls and release use up to 200."""
 
+TIMES_OF_A_RELEASE: Final = frozenset(
+    {Prop.TIMER_OUT_MS, Prop.TIMER_ENQUEUE_MS, Prop.TIMER_DEQUEUE_MS, Prop.TIMER_ROLL_TIMES}
+)
 _NEVER_TRANSFORMED: Final = frozenset({HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC})
 _LONGER_THAN_EVER: Final = "the largest 64-bit number of milliseconds"
 
 
 def strip_client_properties(
-    properties: dict[str, str], topic: str = "", *, keep_delete_key: bool = False
+    properties: dict[str, str],
+    topic: str = "",
+    *,
+    keep_delete_key: bool = False,
+    keep_times: bool = False,
 ) -> None:
     """Remove what only the timer may write from the properties that a client sent.
 
     Call it where client sends enter, before the put: a client's own TIMER_OUT_MS would silence
     its delay. A send to a retry topic keeps that one property, because there it is the timer's
     own: the guard that keeps a failed message from being timed again. ``keep_delete_key`` lets
-    clients take timers back by sending delete marks, as they do before 5.3.2.
+    clients take timers back by sending delete marks, as they do before 5.3.2. ``keep_times`` is for
+    what another broker's timer has released (``EscapeBridge``).
     """
     if TIMER_BOOKKEEPING_PROPERTIES.isdisjoint(properties):
         return
     keep_guard = is_retry_topic(topic)
     for name in TIMER_BOOKKEEPING_PROPERTIES.intersection(properties):
         if name == Prop.TIMER_OUT_MS and keep_guard:
+            continue
+        if keep_times and name in TIMES_OF_A_RELEASE:
             continue
         if name == Prop.TIMER_DEL_UNIQKEY and keep_delete_key:
             continue

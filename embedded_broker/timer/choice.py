@@ -182,12 +182,12 @@ def _waiting_at_levels(
     return waiting
 
 
-def as_follower(engine: TimerEngine) -> TimerMessageStore:
-    """Give the engine of a slave, which can follow a master; it releases nothing from now on.
+def wheel_of(engine: TimerEngine) -> TimerMessageStore:
+    """Give the engine that can follow a master and deliver elsewhere.
 
-    Raises ``ConfigError`` for an engine that cannot.
+    Raises ``ConfigError`` for one that cannot.
     """
     if not isinstance(engine, TimerMessageStore):
-        raise ConfigError("timerEngine", "sliced", "wheel, with brokerRole=SLAVE")
-    engine.set_should_running_dequeue(False)
+        limit = "wheel, with brokerRole=SLAVE and with escapeNamesrvAddr"
+        raise ConfigError("timerEngine", "sliced", limit)
     return engine

@@ -30,6 +30,8 @@ LMQ_PREFIX: Final = "%LMQ%"
 
 DEFAULT_PRODUCER_GROUP: Final = "DEFAULT_PRODUCER"
 DEFAULT_CONSUMER_GROUP: Final = "DEFAULT_CONSUMER"
+ESCAPE_PRODUCER_PREFIX: Final = "InnerProducerGroup_"
+"""How the group begins in whose name a broker sends to another one (`EscapeBridge`)."""
 INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 TOOLS_CONSUMER_GROUP: Final = "TOOLS_CONSUMER"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"

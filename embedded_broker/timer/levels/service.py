@@ -201,6 +201,11 @@ class ScheduleMessageService:
             for level, offset in self._next.items()
         )
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether answers of puts are missing, or were not looked at yet."""
+        return any(self._lanes.values())
+
     def waiting_from(self) -> dict[int, int]:
         """Give the first queue offset of each level that still waits."""
         return dict(self._next)

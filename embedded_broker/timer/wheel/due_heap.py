@@ -230,7 +230,7 @@ class DueHeap:
                     self._marks.pop(out_ms, None)
 
     def note_removed(self, entry: Waiting) -> None:
-        """Remember a victim while recovery would read its slot again.
+        """Remember a victim, or what left for another broker, while its slot would be read again.
 
         Nothing else says that it is gone: `removed_since` goes into timermeta.
         """

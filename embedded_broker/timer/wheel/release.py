@@ -238,6 +238,8 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             return False
         self.state.metrics.add(topic, -1, now_ms)
         self.released += stored
+        if self.delivery.escape is not None:
+            self.state.due_heap.note_removed(entry)  # the copy that proves it lies elsewhere
         return True
 
     def _roll(self, entry: Waiting, record: MessageRecord, now_ms: int) -> bool:

@@ -40,6 +40,7 @@ from rocketmq_py.protocol.frame import Frame
 from rocketmq_py.protocol.header_json import encode_header
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
 from rocketmq_py.protocol.json_text import loads
+from rocketmq_py.protocol.names import ESCAPE_PRODUCER_PREFIX
 from rocketmq_py.protocol.properties import Prop
 
 _BEGIN: Final = b'{"code":310,'
@@ -164,6 +165,7 @@ class SendMessageProcessor:
                 or not -_INT32_MAX <= opaque <= _INT32_MAX
                 or not (born.isdecimal() and born.isascii() and len(born) < _LONG_DIGITS)
                 or "l" in ext
+                or ext["a"].startswith(ESCAPE_PRODUCER_PREFIX)
                 or not (ext["a"] and topic and type(topic) is type(text) is str)
             ):
                 return None
@@ -255,4 +257,5 @@ def terms_of(header: SendMessageRequestHeader, *, is_batch: bool = False) -> Ter
         header.default_topic_queue_nums,
         bool(header.unit_mode),
         is_batch or bool(header.batch),
+        header.producer_group.startswith(ESCAPE_PRODUCER_PREFIX),
     )
