@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from rocketmq_py.protocol.message_columns import EvenProperties
 from rocketmq_py.protocol.properties import Prop, encode_properties
 
 _UNIQ_KEY: Final = f"{Prop.UNIQ_KEY}\1".encode()
@@ -27,7 +28,7 @@ def joined_texts(
     stamps: Mapping[str, str],
     *,
     items_win: bool,
-) -> list[bytes] | None:
+) -> Sequence[bytes] | None:
     """Give what each message of a batch is stored with, or None when one must be looked into.
 
     ``texts`` are the properties of the messages as they came, ``outer`` those of the batch,
@@ -43,7 +44,7 @@ def joined_texts(
     if model is None:
         return None
     head, _, tail = model[0].partition(_SAMPLE)
-    return [head + key + tail for key in keys]
+    return EvenProperties(head, keys, tail)
 
 
 def _around_keys(texts: Sequence[bytes]) -> tuple[bytes, list[bytes], bytes] | None:

@@ -30,7 +30,7 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import BatchItems, Run, tags_codes
+from embedded_broker.store.run import Run, tags_codes
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.attributes import takes_batches
 from rocketmq_py.errors import RecordError
@@ -38,6 +38,7 @@ from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.handles import encode_recall_handle
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.message_codec import decode_batch_columns
+from rocketmq_py.protocol.message_columns import MessageColumns
 from rocketmq_py.protocol.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
 from rocketmq_py.protocol.properties import Prop, encode_properties
 from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
@@ -252,7 +253,7 @@ class Produce:
         run = Run(
             name,
             queue_id,
-            BatchItems(flags, message.born_timestamp, bodies, texts, tags_codes(texts)),
+            MessageColumns(flags, message.born_timestamp, bodies, texts, tags_codes(texts)),
             stored_sys_flag(message.terms.sys_flag, topic),
             peer.packed_remote,
             message.terms.reconsume_times,
@@ -301,7 +302,7 @@ class Produce:
 
     def _item_texts(
         self, texts: Sequence[bytes], outer: Mapping[str, str], topic: str
-    ) -> list[bytes]:
+    ) -> Sequence[bytes]:
         """Give the properties that each message of a batch is stored with, or refuse a delay.
 
         With batchItemsKeepUniqKey what the message says itself stands; a real broker lets the

@@ -20,7 +20,7 @@ from embedded_broker.core.stamps import Stamps
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Item, Run
+from embedded_broker.store.run import Run
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.admission import timer_tail
@@ -33,6 +33,7 @@ from rocketmq_py.protocol.delay import (
     Delay,
 )
 from rocketmq_py.protocol.handles import encode_recall_handle
+from rocketmq_py.protocol.message_columns import Item
 from rocketmq_py.protocol.names import RETRY_PREFIX
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, TypeAlias
-from zlib import crc32
 
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, zero_tail
 from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.message_codec import (
     MAGIC_BLANK,
     MAGIC_V1,
@@ -34,7 +34,6 @@ BLANK_SIZE_MIN: Final = 8
 
 HEAD_IPV4: Final = Struct(">5i2qiq8sq8siqi")
 """Everything before the body of a record whose hosts are IPv4; see ``message_codec``."""
-CRC_MASK: Final = 0x7FFF_FFFF
 Parts: TypeAlias = tuple[int, int, str, int, int, int, int, bytes]
 """Of a record: its offset, size, topic, queue, queue offset, sys flag, store time, properties."""
 

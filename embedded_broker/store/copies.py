@@ -11,10 +11,10 @@ The bytes are those that ``encode_neighbours`` would give. Read on: ``MessageSto
 """
 
 from typing import Final
-from zlib import crc32
 
-from embedded_broker.store.commit_log import CRC_MASK, HEAD_IPV4, CommitLog
+from embedded_broker.store.commit_log import HEAD_IPV4, CommitLog
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
+from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.message_codec import MAGIC_V1
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX
 from rocketmq_py.protocol.sysflag import HOST_MASK, INNER_BATCH, TRANSACTION_MASK

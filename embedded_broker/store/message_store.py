@@ -29,13 +29,14 @@ from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.placing import NOT_QUEUED
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, PullLimits
 from embedded_broker.store.recovery import Opening, StoreRecovery, recover
-from embedded_broker.store.run import Arrivals, Item, Run
+from embedded_broker.store.run import Arrivals, Run
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.message_codec import encode_neighbours
+from rocketmq_py.protocol.message_columns import Item
 from rocketmq_py.protocol.names import (
     SCHEDULE_TOPIC,
     SLICE_TIMER_TOPIC,

@@ -5,53 +5,16 @@ batch, or sends that arrived in one piece of the stream. Must not know: files, r
 ``MessageStore.put``; ``embedded_broker/timer/run.py`` for timers that come together.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Sequence
 
 from attrs import define
 
 from embedded_broker.store.inner import InnerMessage
+from rocketmq_py.protocol.message_columns import EvenProperties, Item
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
 _TAGS = Prop.TAGS.encode()
-
-Item = tuple[int, int, bytes, bytes, int]
-"""One message of a run: flag, born timestamp, body, encoded properties and tags code."""
-
-
-class BatchItems(Sequence[Item]):
-    """The messages of a batch, column by column: an object for each lives for a moment only.
-
-    Objects that stay while others are made are what the garbage collector looks at.
-    """
-
-    __slots__ = ("_bodies", "_born_timestamp", "_codes", "_flags", "_properties")
-
-    def __init__(
-        self,
-        flags: Sequence[int],
-        born_timestamp: int,
-        bodies: Sequence[bytes],
-        properties: Sequence[bytes],
-        codes: Sequence[int],
-    ) -> None:
-        self._flags = flags
-        self._born_timestamp = born_timestamp
-        self._bodies = bodies
-        self._properties = properties
-        self._codes = codes
-
-    def __len__(self) -> int:
-        return len(self._bodies)
-
-    def __iter__(self) -> Iterator[Item]:
-        born = repeat(self._born_timestamp, len(self))
-        return zip(self._flags, born, self._bodies, self._properties, self._codes, strict=True)
-
-    def __getitem__(self, at: int) -> Item:  # type: ignore[override] # no slices
-        body, properties, code = self._bodies[at], self._properties[at], self._codes[at]
-        return self._flags[at], self._born_timestamp, body, properties, code
 
 
 @define(slots=True, eq=False)
@@ -94,6 +57,8 @@ class Run:
 
 def tags_codes(texts: Sequence[bytes]) -> list[int]:
     """Give the tags code of each of some encoded properties; without tags nothing is decoded."""
+    if isinstance(texts, EvenProperties):
+        return tags_codes([texts[0]]) * len(texts)
     if _TAGS not in b"".join(texts):
         return [0] * len(texts)
     return [tags_code(decode_properties(text).get(Prop.TAGS)) for text in texts]

@@ -10,6 +10,7 @@ import threading
 
 from rocketmq_py.client.pool import local_address
 from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.inner_batch import unwrapped_records
@@ -76,6 +77,10 @@ class RawMessages:
 
     RESERVED_PROPERTIES = RESERVED
     """Names that a user property may not have."""
+
+    CRC_MASK = CRC_MASK
+    crc32 = staticmethod(crc32)
+    """The CRC32 of a body. A record has what `CRC_MASK` leaves of it."""
 
     @staticmethod
     def decode(

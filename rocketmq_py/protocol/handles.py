@@ -18,9 +18,9 @@ import re
 import socket
 from base64 import b64decode
 from binascii import b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from struct import Struct
+from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - reads as the exception it is
 from threading import Lock
 from typing import Final
@@ -76,6 +76,17 @@ def encode_offset_id(host: bytes, offset: int) -> str:
     '7F00000100002A9F00000000000000ED'
     """
     return (host + _OFFSET.pack(offset)).hex().upper()
+
+
+def encode_offset_ids(host: bytes, offsets: Sequence[int]) -> str:
+    """Write the offset message ids of several records of one host, with commas between them.
+
+    >>> encode_offset_ids(pack_host("127.0.0.1", 10911), [237, 256])
+    '7F00000100002A9F00000000000000ED,7F00000100002A9F0000000000000100'
+    """
+    begin = host.hex().upper()
+    digits = pack(f">{len(offsets)}q", *offsets).hex(",", _OFFSET.size).upper()
+    return begin + digits.replace(",", f",{begin}")
 
 
 def decode_offset_id(text: str) -> tuple[str, int, int]:

@@ -10,9 +10,9 @@ apart. Must not know files or users; how an item lies in the body is in `message
 import re
 from collections.abc import Iterator
 from typing import Final
-from zlib import crc32
 
 from rocketmq_py.errors import BodyError, RecordError
+from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.message_codec import (
     Buffer,
     MessageRecord,
@@ -29,7 +29,6 @@ BATCH_MAX: Final = 32_767
 _WRAPPED: Final = INNER_BATCH | NEED_UNWRAP
 _ITEM_SIZE: Final = 22
 _SYS_FLAG_AT: Final = 36
-_CRC_MASK: Final = 0x7FFF_FFFF
 _BASE: Final = f"{Prop.INNER_BASE}\x01".encode()
 _count: Final = re.compile(
     f"(?:^|\x02){Prop.INNER_NUM}\x01([1-9][0-9]{{0,4}})(?=\x02|$)".encode()
@@ -74,7 +73,7 @@ def unwrap(record: MessageRecord) -> list[MessageRecord]:
             record.born_host,
             record.store_timestamp,
             record.store_host,
-            crc32(body) & _CRC_MASK,
+            crc32(body) & CRC_MASK,
             record.reconsume_times,
             record.prepared_transaction_offset,
             body,

@@ -18,18 +18,26 @@ Layout as in ``org.apache.rocketmq.store.MessageExtEncoder`` and ``MessageDecode
 ignores the CRC and gives up silently; ours checks it and says what is wrong and where.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import repeat
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - reads as the exception it is
 from typing import Final, Protocol, TypeAlias
-from zlib import crc32
 
 from attrs import define, field
 
 from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX, decompress
 from rocketmq_py.protocol.handles import encode_offset_id
+from rocketmq_py.protocol.message_columns import (
+    BatchColumns,
+    Item,
+    MessageColumns,
+    read_even_items,
+    write_even_records,
+)
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, decode_properties
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, COMPRESSED, HOST_MASK, STORE_HOST_V6
 
@@ -51,7 +59,6 @@ IPV6_HOST_SIZE: Final = 20
 
 _RECORD_SIZE_MIN: Final = 91
 _TOPICS_REMEMBERED: Final = 1024
-_CRC_MASK: Final = 0x7FFF_FFFF
 _NO_SIGN: Final = 0xFFFF_FFFF
 
 _Head: TypeAlias = tuple[
@@ -70,6 +77,7 @@ _HEADS: Final = {
     STORE_HOST_V6: _head(IPV4_HOST_SIZE, IPV6_HOST_SIZE),
     HOST_MASK: _head(IPV6_HOST_SIZE, IPV6_HOST_SIZE),
 }
+_HEAD_SIZE_BUT_HOSTS: Final = _HEADS[0].size - 2 * IPV4_HOST_SIZE
 _IPV4_HEAD: Final = _HEADS[0]
 _IPV4_HEAD_SIZE: Final = _IPV4_HEAD.size
 _HOST_BITS: Final = {
@@ -81,13 +89,6 @@ _HOST_BITS: Final = {
 _BATCH_HEAD: Final = Struct(">5i")
 _BATCH_FLAG_AND_LENGTH: Final = Struct(">12x2i")
 _ITEM_SIZE_MIN: Final = 22
-_FEW: Final = 3
-"""So few items are not worth a way of their own."""
-_MANY: Final = 4_096
-"""What reads so many at once is remembered."""
-
-BatchColumns: TypeAlias = tuple[Sequence[int], Sequence[bytes], Sequence[bytes]]
-"""Flags, bodies and encoded properties; all have an element for each message."""
 
 
 @define(slots=True, eq=False)
@@ -158,7 +159,7 @@ class Envelope(Protocol):
 
 
 def encode_neighbours(
-    items: Iterable[tuple[int, int, bytes, bytes, int]],
+    items: Iterable[Item],
     envelope: Envelope,
     queue_offset: int,
     commit_log_offset: int,
@@ -174,6 +175,9 @@ def encode_neighbours(
     Raises RecordError naming the field that does not fit: a topic over 32,767 bytes, properties
     over 32,767, a host that is neither 8 nor 20 bytes, a number beyond its width.
     """
+    if isinstance(items, MessageColumns) and items.is_even:
+        places = (queue_offset, commit_log_offset)
+        return _encode_even(items, envelope, *places, store_timestamp, store_host)
     queue_id, born_host = envelope.queue_id, envelope.born_host
     reconsume_times, prepared_offset = (
         envelope.reconsume_times,
@@ -200,7 +204,7 @@ def encode_neighbours(
             head = pack(
                 size,
                 magic,
-                crc32(body) & _CRC_MASK,
+                crc32(body) & CRC_MASK,
                 queue_id,
                 flag,
                 number,
@@ -218,8 +222,37 @@ def encode_neighbours(
             entries.append((commit_log_offset, size, tags_code))
             commit_log_offset += size
     except StructError as error:
-        raise RecordError(0, "head", f"a number does not fit its field: {error}") from error
+        raise _does_not_fit(error) from error
     return b"".join(parts), entries
+
+
+def _encode_even(
+    columns: MessageColumns,
+    envelope: Envelope,
+    queue_offset: int,
+    commit_log_offset: int,
+    store_timestamp: int,
+    store_host: bytes,
+) -> tuple[bytes, list[tuple[int, int, int]]]:
+    """Do it for messages of one size: the record of the first one holds what all have in common."""
+    first = columns[0]
+    hosts = len(envelope.born_host) + len(store_host)
+    record, _ = encode_neighbours(
+        [first], envelope, queue_offset, commit_log_offset, store_timestamp, store_host
+    )
+    size, body_at = len(record), _HEAD_SIZE_BUT_HOSTS + hosts
+    topic_at, properties_at = body_at + len(first[2]), size - len(first[3])
+    around = (record[:8], record[12:20], record[36:body_at], record[topic_at:properties_at])
+    places = range(commit_log_offset, commit_log_offset + size * len(columns), size)
+    try:
+        data = write_even_records(around, columns, queue_offset, places)
+    except StructError as error:
+        raise _does_not_fit(error) from error
+    return data, list(zip(places, repeat(size), columns.codes, strict=False))
+
+
+def _does_not_fit(error: StructError) -> RecordError:
+    return RecordError(0, "head", f"a number does not fit its field: {error}")
 
 
 def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) -> MessageRecord:
@@ -264,8 +297,8 @@ def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) ->
         raise RecordError(offset, "properties length", reason)
 
     body = bytes(buffer[body_at : body_at + body_len])
-    if check_crc and crc32(body) & _CRC_MASK != body_crc:
-        found = f"{crc32(body) & _CRC_MASK:08X}"
+    if check_crc and crc32(body) & CRC_MASK != body_crc:
+        found = f"{crc32(body) & CRC_MASK:08X}"
         raise RecordError(offset, "body CRC", f"{body_crc & _NO_SIGN:08X}, the body has {found}")
     return MessageRecord(
         str(buffer[topic_at : topic_at + topic_len], "utf-8", "replace"),
@@ -361,9 +394,9 @@ def decode_batch_columns(body: Buffer, most: int = 1 << 31) -> BatchColumns:
     body.
     """
     body = bytes(body)
-    equal = _columns_of_one_size(body, most)
-    if equal is not None:
-        return equal
+    even = read_even_items(body, most)
+    if even is not None:
+        return even
     flags: list[int] = []
     bodies: list[bytes] = []
     properties: list[bytes] = []
@@ -393,34 +426,6 @@ def decode_batch_columns(body: Buffer, most: int = 1 << 31) -> BatchColumns:
         properties.append(body[properties_at:item_end])
         offset = item_end
     return flags, bodies, properties
-
-
-def _columns_of_one_size(body: bytes, most: int) -> BatchColumns | None:
-    """Read a batch whose items all have the sizes of the first one, at a third of the cost.
-
-    None when they have not, or when something is wrong with the first.
-    """
-    if len(body) < _ITEM_SIZE_MIN:
-        return None
-    _, body_len = _BATCH_FLAG_AND_LENGTH.unpack_from(body)
-    properties_at = _BATCH_HEAD.size + body_len + 2
-    if body_len < 0 or properties_at > len(body):
-        return None
-    properties_len = body[properties_at - 2] << 8 | body[properties_at - 1]
-    count, rest = divmod(len(body), properties_at + properties_len)
-    if rest or not _FEW < count <= min(most, _MANY) or properties_len > PROPERTIES_SIZE_MAX:
-        return None
-    cells = _items(count, body_len, properties_len).unpack(body)
-    # The first has these sizes, so the second begins where it is read, and so on.
-    if cells[1::5].count(body_len) != count or cells[3::5].count(properties_len) != count:
-        return None
-    return cells[0::5], cells[2::5], cells[4::5]
-
-
-@lru_cache(maxsize=16)
-def _items(count: int, body_len: int, properties_len: int) -> Struct:
-    """Read so many items at once: the same counts come again."""
-    return Struct(">" + f"12x2i{body_len}sH{properties_len}s" * count)
 
 
 def _batch_properties_length(length: int, offset: int) -> bytes:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import define, field, frozen
 
-from rocketmq_py import RemotingCommandException
+from rocketmq_py import RawMessages, RemotingCommandException
 from spark_connector.decoding.malformed import Malformed
 from spark_connector.decoding.read_columns import (
     CORRUPT,
@@ -50,7 +49,6 @@ except ImportError:  # the slow path needs no numpy and gives equal rows
     np = None
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
-CRC_MASK = 0x7FFF_FFFF
 _NEEDS_PROPERTIES = {
     *PROPERTY_OF,
     "message_id",
@@ -273,12 +271,12 @@ class Decoder:
 
     def _mark_bad_bodies(self, raw: bytes | memoryview, layout: Any, regular: Array) -> None:
         """Leave bodies whose checksum differs to the codec, which says so."""
-        view = memoryview(raw)
+        view, crc32, mask = memoryview(raw), RawMessages.crc32, RawMessages.CRC_MASK
         rows = np.flatnonzero(regular)
         at, lengths = layout.body_at[rows].tolist(), layout.body_len[rows].tolist()
-        expected = (layout.heads["crc"][rows] & CRC_MASK).tolist()
+        expected = (layout.heads["crc"][rows] & mask).tolist()
         for row, begin, length, crc in zip(rows, at, lengths, expected, strict=True):
-            if crc32(view[begin : begin + length]) & CRC_MASK != crc:
+            if crc32(view[begin : begin + length]) & mask != crc:
                 regular[row] = False
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, frozen
 
 from tests.perf.kafka import spark_jars
+from tests.perf.machine_memory import touch_memory
 from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, figure, keep
 from tests.perf.server_process import TICKS
 
@@ -235,6 +236,7 @@ class Taken:
 def taking(session: SparkSession, broker_pid: int, rows: int) -> Iterator[list[Taken]]:
     """Measure the block; the list has one element afterwards."""
     found: list[Taken] = []
+    touch_memory()
     jvm = jvm_pid(session)
     spark_before, broker_before = cpu_of_tree(jvm), cpu_of_tree(broker_pid)
     started = time.perf_counter()

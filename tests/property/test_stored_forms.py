@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rocketmq_py.errors import RecordError, RemotingCommandException, RocketMQError
-from rocketmq_py.protocol import message_codec
+from rocketmq_py.protocol import message_columns
 from rocketmq_py.protocol.compression import compress, decompress
 from rocketmq_py.protocol.delay import (
     Delay,
@@ -156,7 +156,7 @@ def test_a_batch_comes_back_item_by_item(items: list[tuple[int, bytes, bytes]]) 
 def one_by_one(body: bytes, most: int = 1 << 31) -> list[tuple[int, bytes, bytes]] | RecordError:
     """What a batch holds when its items are looked at one after the other."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(message_codec, "_FEW", 1 << 40)
+        patch.setattr(message_columns, "_FEW", 1 << 40)
         return outcome(body, most)
 
 

@@ -1,4 +1,4 @@
-"""With the extra `fast`: a broker that listens on TCP does so on uvloop."""
+"""With the extra `fast`: zlib-ng counts checksums, and a broker that listens on TCP uses uvloop."""
 
 import sys
 
@@ -7,4 +7,5 @@ from embedded_broker import EmbeddedBroker
 assert "uvloop" not in sys.modules
 with EmbeddedBroker():
     assert "uvloop" in sys.modules
+    assert "zlib_ng" in sys.modules
 print("works")

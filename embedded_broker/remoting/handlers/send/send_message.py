@@ -37,6 +37,7 @@ from rocketmq_py.protocol.codes import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
+from rocketmq_py.protocol.handles import encode_offset_ids
 from rocketmq_py.protocol.header_json import encode_header
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
 from rocketmq_py.protocol.json_text import loads
@@ -68,7 +69,6 @@ class SendMessageProcessor:
     _config: BrokerConfig
     _profile: Profile
     _store_host: bytes
-    _host_digits: str = field(init=False)
     _marks: dict[str, str] = field(init=False)
     _pattern: bytes = field(init=False)
     _recall_pattern: bytes = field(init=False)
@@ -76,7 +76,6 @@ class SendMessageProcessor:
     _forms: SendForms = field(factory=SendForms, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._host_digits = self._store_host.hex().upper()
         self._read_settings(frozenset())
         self._config.on_change(self._read_settings)
 
@@ -126,7 +125,7 @@ class SendMessageProcessor:
     def _fields(self, outcome: Outcome) -> dict[str, str]:
         offsets = tuple(outcome.offsets) or (outcome.commit_log_offset,)
         fields = self._marks | {
-            "msgId": (f",{self._host_digits}%016X" * len(offsets) % offsets)[1:],
+            "msgId": encode_offset_ids(self._store_host, offsets),
             "queueId": str(outcome.queue_id),
             "queueOffset": str(outcome.queue_offset),
         }

@@ -14,7 +14,8 @@ STAMPS = {"CLUSTER": "c"}
 def joined(
     texts: list[bytes], outer: dict[str, str], *, items_win: bool = True
 ) -> list[bytes] | None:
-    return joined_texts(texts, outer, STAMPS, items_win=items_win)
+    stored = joined_texts(texts, outer, STAMPS, items_win=items_win)
+    return None if stored is None else [*stored]
 
 
 def test_a_message_says_its_own_then_what_the_batch_and_the_broker_add() -> None:
