@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
     from rocketmq_py.client.pool import RunningClient, running_clients
     from rocketmq_py.client.queue_access import NamespacedQueueAccess, QueueAccess, QueueBounds
+    from rocketmq_py.client.queue_pulls import PulledRun
     from rocketmq_py.client.queue_requests import RawPull
     from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendOutcome, SendRun
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
@@ -90,6 +91,7 @@ _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
     "client.pool": "RunningClient running_clients",
     "client.queue_access": "NamespacedQueueAccess QueueAccess QueueBounds",
+    "client.queue_pulls": "PulledRun",
     "client.queue_requests": "RawPull",
     "client.queue_sends": "RawSend RunOutcome SendOutcome SendRun",
     "client.raw_messages": "MessageIds RawMessages",
@@ -169,6 +171,7 @@ __all__ = [
     "NotStartedError",
     "PermissionDeniedError",
     "ProducerConfig",
+    "PulledRun",
     "PushConsumerConfig",
     "QueueAccess",
     "QueueBounds",

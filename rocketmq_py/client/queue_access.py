@@ -17,12 +17,13 @@ from attrs import frozen
 
 from rocketmq_py.client.answers import check_answer
 from rocketmq_py.client.caller import Caller
+from rocketmq_py.client.queue_pulls import PulledRun, pull_calls
 from rocketmq_py.client.queue_requests import (
     Boundary,
     QueueRequests,
     RawPull,
     pull_answer,
-    pull_requests,
+    queue_request,
     side_by_side,
 )
 from rocketmq_py.client.queue_sends import (
@@ -395,15 +396,18 @@ class QueueAccess(Caller):
         it is configured otherwise.
         """
         queue = self._wire_queue(queue)
-        stretches = [(offset, max_messages)]
-        pulls = self._pulls(queue, stretches, group, expression, expression_type)
+        fields = self._pull_fields(max_messages, group, expression, expression_type)
+        request = queue_request(RequestCode.PULL_MESSAGE, queue, queue_offset=offset, **fields)
         asked = address or self._address(queue, broker_id)
-        return self._begun(asked, pulls[0], timeout_ms, _pull_reader(asked, queue.topic))
+        return self._begun(
+            asked, request, timeout_ms, lambda answer: pull_answer(answer, asked, queue.topic)
+        )
 
-    def pull_many(
+    def pull_run(
         self,
         queue: MessageQueue,
-        stretches: Sequence[tuple[int, int]],
+        offsets: Sequence[int],
+        max_messages: int = 32,
         *,
         group: str = TOOLS_CONSUMER_GROUP,
         expression: str = "*",
@@ -411,25 +415,30 @@ class QueueAccess(Caller):
         broker_id: int = 0,
         address: str | None = None,
         timeout_ms: int = 3_000,
-    ) -> list[Future[RawPull]]:
-        """Make a pull for each offset and number of messages: as `pull` does, with one write.
+    ) -> Future[PulledRun]:
+        """Pull from each offset as `pull` does, with one write; done when all are answered.
 
-        Waits for a connection when there is none, no longer than ``connect_timeout``.
+        The future has what became of each pull, errors included, and fails only when none could
+        leave. Waits for a connection when there is none, no longer than ``connect_timeout``.
+        Raises ValueError without offsets.
         """
-        if not stretches:
-            return []
+        if not offsets:
+            raise ValueError("a run of pulls has at least one offset")
         queue = self._wire_queue(queue)
-        pulls = self._pulls(queue, stretches, group, expression, expression_type)
+        result: Future[PulledRun] = Future()
+
+        def told(pulled: PulledRun) -> None:
+            if result.set_running_or_notify_cancel():  # else the caller gave up
+                result.set_result(pulled)
+
         asked = address or self._address(queue, broker_id)
-        read = _pull_reader(asked, queue.topic)
-        results: list[Future[RawPull]] = [Future() for _ in pulls]
-        dones = [_into(result, read) for result in results]
+        fields = self._pull_fields(max_messages, group, expression, expression_type)
+        calls = pull_calls(queue, offsets, asked, told, **fields)
         try:
-            self._instance.remoting.begin_many(asked, pulls, timeout_ms, dones)
+            self._instance.remoting.begin_run(asked, calls, timeout_ms)
         except RocketMQError as error:
-            for done in dones:
-                done(None, error)
-        return results
+            result.set_exception(error)
+        return result
 
     def send(
         self,
@@ -517,25 +526,20 @@ class QueueAccess(Caller):
             done(None, error)
         return result
 
-    def _pulls(
-        self,
-        wire_queue: MessageQueue,
-        stretches: Sequence[tuple[int, int]],
-        group: str,
-        expression: str,
-        expression_type: str,
-    ) -> list[RemotingCommand]:
-        return pull_requests(
-            wire_queue,
-            stretches,
-            consumer_group=self._wire(group),
-            sys_flag=PullSysFlag.SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription=expression,
-            sub_version=wall_ms(),
-            expression_type=expression_type,
-        )
+    def _pull_fields(
+        self, max_messages: int, group: str, expression: str, expression_type: str
+    ) -> dict[str, object]:
+        """Give what the header of a pull has beyond queue and offset."""
+        return {
+            "max_msg_nums": max_messages,
+            "consumer_group": self._wire(group),
+            "sys_flag": PullSysFlag.SUBSCRIPTION,
+            "commit_offset": 0,
+            "suspend_timeout_millis": 0,
+            "subscription": expression,
+            "sub_version": wall_ms(),
+            "expression_type": expression_type,
+        }
 
     def _address(self, wire_queue: MessageQueue, broker_id: int) -> str:
         return self._instance.routes.require_address(
@@ -640,10 +644,6 @@ class NamespacedQueueAccess(QueueAccess):
 def _bounds_request(wire_topic: str) -> RemotingCommand:
     header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
     return RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())
-
-
-def _pull_reader(address: str, wire_topic: str) -> Callable[[RemotingCommand], RawPull]:
-    return lambda answer: pull_answer(answer, address, wire_topic)
 
 
 def _into(result: Future[_T], read: Callable[[RemotingCommand], _T]) -> Done:

@@ -7,7 +7,7 @@ Read on: ``queries.py`` for questions about topics and messages, ``queue_access.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Final, Literal, TypeVar
 
@@ -66,22 +66,6 @@ def queue_request(code: RequestCode, queue: MessageQueue, **fields: object) -> R
         topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name, **fields
     )
     return RemotingCommand(code, ext_fields=header.to_ext())
-
-
-def pull_requests(
-    queue: MessageQueue, stretches: Sequence[tuple[int, int]], **fields: object
-) -> list[RemotingCommand]:
-    """Make pulls that differ in where they begin and in how many messages they ask for."""
-    offset, count = stretches[0]
-    code = RequestCode.PULL_MESSAGE
-    first = queue_request(code, queue, queue_offset=offset, max_msg_nums=count, **fields)
-    shared = first.ext_fields
-    return [first] + [
-        RemotingCommand(
-            code, ext_fields={**shared, "queueOffset": str(offset), "maxMsgNums": str(count)}
-        )
-        for offset, count in stretches[1:]
-    ]
 
 
 @frozen

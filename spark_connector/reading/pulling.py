@@ -9,17 +9,21 @@ meaning: ``PullAPIWrapper`` and ``PullMessageProcessor`` of the original.
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
+from functools import partial
+from itertools import pairwise, zip_longest
 from socket import gethostname
+from typing import Any
 
 from attrs import frozen
 
 from rocketmq_py import (
     MessageQueue,
     MQClientException,
+    PulledRun,
     QueueAccess,
     RawPull,
     RemotingCommandException,
@@ -35,7 +39,7 @@ _log = logging.getLogger("spark_connector")
 
 TRY_AGAIN_S = 0.1
 MASTER = 0
-SMALL_PULLS = 4
+SMALL_PULLS = 32
 """Of pulls that bring few messages at most so many times ``prefetch`` are in flight,"""
 STEADY_AFTER = 16
 """once so many in turn brought as many: before that, most of them would be too small or large."""
@@ -97,6 +101,16 @@ class _Asked:
     """A pull in flight: for how many messages, and to which broker, which says what it means."""
 
     answer: Future[RawPull]
+    broker_id: int
+    count: int
+
+
+@frozen
+class _Together:
+    """Pulls that left together, each for the part between two edges and for so many messages."""
+
+    edges: list[int]
+    answers: Future[PulledRun]
     broker_id: int
     count: int
 
@@ -181,6 +195,11 @@ class _Width:
             self._pause = WIDEN_AFTER if is_wider else min(2 * self._pause, WIDEN_AFTER_MOST)
             self._parts_left = self._pause if is_short else 0
 
+    def brought_all(self, edges: Sequence[int]) -> None:
+        """Take parts of one width, between edges, each of which one pull has brought whole."""
+        self.learn(edges[0], edges[1] - edges[0], is_short=False)
+        self._same += len(edges) - 2
+
 
 class RangePuller:
     """Reads one range once: `pieces` gives its records in the order of their offsets."""
@@ -206,6 +225,8 @@ class RangePuller:
         self._losses = losses or Losses(options, wanted)
         self._lost_until = wanted.start
         self._first: tuple[int, _Asked] | None = None
+        self._next_width = 0
+        self._pull_size = 1
 
     def start(self) -> None:
         """Send the first pull already; `pieces` goes on with its answer."""
@@ -227,58 +248,101 @@ class RangePuller:
         self._progress_at = monotonic()
         if first is not None:
             yield from self._part(wanted.start, *first)
-        flying: deque[tuple[int, int, _Asked]] = deque()
-        next_part = self._reached
+        flying: deque[_Together] = deque()
+        in_flight, next_part = 0, self._reached
         while flying or next_part < wanted.until:
             most = self._in_flight_most()
             # Several leave together: to write and to wake up for each one costs more than a pull.
-            room = most if 2 * len(flying) <= most else 0
-            parts: list[tuple[int, int]] = []
-            while next_part < wanted.until and len(flying) + len(parts) < room:
-                past = min(next_part + self._width.of_part(next_part), wanted.until)
-                parts.append((next_part, past))
-                next_part = past
-            flying.extend(
-                (*part, asked) for part, asked in zip(parts, self._ask_all(parts), strict=True)
-            )
-            start, past, asked = flying.popleft()
-            yield from self._part(start, past, asked)
+            room = most if 2 * in_flight <= most else 0
+            while next_part < wanted.until and in_flight < room:
+                edges = self._next_parts(next_part, room - in_flight)
+                flying.append(self._ask_together(edges))
+                in_flight += len(edges) - 1
+                next_part = edges[-1]
+            together = flying.popleft()
+            in_flight -= len(together.edges) - 1
+            yield from self._parts(together)
+
+    def _next_parts(self, start: int, most: int) -> list[int]:
+        """Return the edges of the parts that leave together next, which have one width."""
+        until = self._range.until
+        width, self._next_width = self._next_width or self._width_at(start), 0
+        edges = [start, start + width]
+        while edges[-1] < until and len(edges) <= most:
+            following = self._width_at(edges[-1])
+            if following != width:
+                self._next_width = following
+                break
+            edges.append(edges[-1] + width)
+        return edges
+
+    def _width_at(self, start: int) -> int:
+        return min(self._width.of_part(start), self._range.until - start)
 
     def _in_flight_most(self) -> int:
         """Return how many pulls may be in flight: more where the broker gives few messages each.
 
-        All together they bring no more messages than ``prefetch`` whole pulls.
+        All together they bring no more messages than ``prefetch`` whole pulls, and where these are
+        long about as many bytes as are decoded at once.
         """
         options = self._options
         times = options.pull_batch_size // max(1, self._width.steady)
-        return options.prefetch * max(1, min(SMALL_PULLS, times))
+        most = options.prefetch * max(1, min(SMALL_PULLS, times))
+        return min(most, max(options.prefetch, options.arrow_batch_bytes // self._pull_size))
 
     def _ask(self, start: int, past: int) -> _Asked:
-        return self._ask_all([(start, past)])[0]
-
-    def _ask_all(self, parts: Sequence[tuple[int, int]]) -> list[_Asked]:
-        """Send a pull for each part, all of them with one write."""
-        options, broker_id = self._options, self._broker_id
-        counts = [min(past - start, self._limit.now) for start, past in parts]
-        answers: list[Future[RawPull]]
+        """Send one pull for a part, or what is left of it."""
+        count = min(past - start, self._limit.now)
         try:
-            answers = self._access.pull_many(
-                self._queue,
-                [(start, count) for (start, _), count in zip(parts, counts, strict=True)],
-                expression=options.expression,
-                expression_type=options.expression_type,
-                broker_id=broker_id,
-                address=self._address if broker_id == MASTER else None,
-                timeout_ms=options.pull_timeout_ms,
-                **({"group": options.group_id} if options.group_id else {}),
-            )
+            answer = self._access.pull(self._queue, start, count, **self._terms())
         except SERVER_ERRORS as error:
-            answers = [Future() for _ in parts]
-            for answer in answers:
-                answer.set_exception(error)
-        return [
-            _Asked(answer, broker_id, count) for answer, count in zip(answers, counts, strict=True)
-        ]
+            answer = _failed(error)
+        return _Asked(answer, self._broker_id, count)
+
+    def _ask_together(self, edges: list[int]) -> "_Together":
+        """Send a pull for each part between two edges, all of them with one write."""
+        count = min(edges[1] - edges[0], self._limit.now)
+        try:
+            answers = self._access.pull_run(self._queue, edges[:-1], count, **self._terms())
+        except SERVER_ERRORS as error:
+            answers = _failed(error)
+        return _Together(edges, answers, self._broker_id, count)
+
+    def _terms(self) -> dict[str, Any]:
+        """Return what all pulls have in common."""
+        options, broker_id = self._options, self._broker_id
+        return {
+            "expression": options.expression,
+            "expression_type": options.expression_type,
+            "broker_id": broker_id,
+            "address": self._address if broker_id == MASTER else None,
+            "timeout_ms": options.pull_timeout_ms,
+            **({"group": options.group_id} if options.group_id else {}),
+        }
+
+    def _parts(self, together: "_Together") -> Iterator[Piece]:
+        """Give the records of parts that left together: at once if all came as expected."""
+        edges, count = together.edges, together.count
+        pulled: PulledRun | None = None
+        try:
+            pulled = together.answers.result(self._options.pull_timeout_ms / 1000 + 1)
+        except (*SERVER_ERRORS, FutureTimeout) as error:
+            answers = [_failed(error)]  # what has not left is asked for again by its part
+        else:
+            whole = pulled.joined(edges[-1])
+            if whole is not None:
+                self._note_suggestion(whole)
+                self._had(count, len(whole.records) // len(pulled))
+                self._reached = edges[-1]
+                covered = min(max(edges[0], self._lost_until), edges[-1])
+                yield Piece(whole.records, covered, edges[-1], whole.max_offset)
+                self._progress_at = monotonic()
+                self._width.brought_all(edges)
+                return
+            answers = [_settled(partial(pulled.answer, at)) for at in range(len(pulled))]
+        for (start, past), answer in zip_longest(pairwise(edges), answers):
+            asked = None if answer is None else _Asked(answer, together.broker_id, count)
+            yield from self._part(start, past, asked)
 
     def _part(self, start: int, past: int, asked: _Asked | None) -> Iterator[Piece]:
         """Give the records of [start, past); the first pull may be in flight already.
@@ -308,7 +372,7 @@ class RangePuller:
                 self._progress_at = monotonic()
                 brought = max(brought, start - begin)
                 is_short |= start < min(past, begin + count)
-                self._limit.had_room(count, len(records))
+                self._had(count, len(records))
             self._reached = start
             if begin == self._range.start and start > begin:
                 break
@@ -320,8 +384,7 @@ class RangePuller:
         # Without a filter nothing can fail to match: an answer without records skips lost ones.
         skips = goes_on and not answer.found and is_dense(self._options)
         if answer.found or (goes_on and not skips):
-            if self._options.read_from_slave:
-                self._broker_id = answer.suggested_broker_id
+            self._note_suggestion(answer)
             if goes_on:
                 self._progress_at = monotonic()
                 return min(answer.next_offset, past)
@@ -340,6 +403,15 @@ class RangePuller:
             threading.Event().wait(TRY_AGAIN_S)
             return start
         return self._lose(answer, start, past, answer.next_offset if skips else self._range.until)
+
+    def _had(self, count: int, size: int) -> None:
+        """Note how many bytes came for so many messages."""
+        self._pull_size = max(1, size)
+        self._limit.had_room(count, size)
+
+    def _note_suggestion(self, answer: RawPull) -> None:
+        if self._options.read_from_slave:
+            self._broker_id = answer.suggested_broker_id
 
     def _lose(self, answer: RawPull, start: int, past: int, lost_until: int) -> int:
         """Note a loss, once for all parts that it reaches into; return where this part goes on."""
@@ -366,6 +438,22 @@ class RangePuller:
         with suppress(RemotingException, MQClientException):
             self._access.read_queues(self._range.topic)  # the broker may have moved
         threading.Event().wait(TRY_AGAIN_S)
+
+
+def _failed(error: BaseException) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+def _settled(call: Callable[[], RawPull]) -> Future[RawPull]:
+    """Return a future of what a call returns or raises."""
+    future: Future[RawPull] = Future()
+    try:
+        future.set_result(call())
+    except Exception as error:  # noqa: BLE001 - it belongs to whoever asks for the result
+        future.set_exception(error)
+    return future
 
 
 def before(records: bytes, past: int) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
+    Credentials,
     MessageIds,
     MessageQueue,
     MQBrokerException,
@@ -31,9 +32,9 @@ from tests.waiting import until
 QUEUE = MessageQueue("T", "broker-a", 0)
 
 
-@pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(clock=VirtualClock()) as started:
+@pytest.fixture(params=[True, False], ids=["in process", "tcp"])
+def broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock(), inproc=request.param) as started:
         started.topics.create("T", queues=2)
         yield started
 
@@ -80,18 +81,46 @@ def test_reading_makes_no_group(broker: EmbeddedBroker, access: QueueAccess) -> 
     assert broker.groups["TOOLS_CONSUMER"].members == ()
 
 
-def test_many_pulls_leave_together_and_each_has_its_own_answer(
+def test_pulls_leave_together_and_each_has_its_own_answer(
     broker: EmbeddedBroker, access: QueueAccess
 ) -> None:
     for number in range(9):
         broker.send("T", b"%d" % number, queue=0)
-    stretches = [(0, 2), (6, 1), (2, 4), (9, 1), (100, 1)]
-    answers = [one.result(5) for one in access.pull_many(QUEUE, stretches)]
+    pulled = access.pull_run(QUEUE, [0, 6, 2, 8, 9, 100], 2).result(5)
+    answers = [pulled.answer(number) for number in range(len(pulled))]
     first = [RawMessages.decode(one.records).body for one in answers if one.records]
-    assert first == [b"0", b"6", b"2"]
-    assert [one.code for one in answers] == [0, 0, 0, 19, 21]
-    assert [one.next_offset for one in answers] == [2, 7, 6, 9, 9]
-    assert access.pull_many(QUEUE, []) == []
+    assert first == [b"0", b"6", b"2", b"8"]
+    assert [one.code for one in answers] == [0, 0, 0, 0, 19, 21]
+    assert [one.next_offset for one in answers] == [2, 8, 4, 9, 9, 9]
+    with pytest.raises(ValueError, match="at least one offset"):
+        access.pull_run(QUEUE, [])
+
+
+@pytest.mark.parametrize("credentials", [None, Credentials("AK", "SK")], ids=["plain", "signed"])
+def test_pulls_that_bring_all_up_to_the_next_one_are_like_one_pull(
+    broker: EmbeddedBroker, credentials: Credentials | None
+) -> None:
+    for number in range(9):
+        broker.send("T", b"%d" % number, queue=0)
+    with QueueAccess(namesrv_addr=broker.namesrv_addr, credentials=credentials) as access:
+        one = access.pull(QUEUE, 1, 6).result(5)
+        pulled = access.pull_run(QUEUE, [1, 3, 5], 2).result(5)
+    assert (one.next_offset, one.max_offset) == (7, 9)
+    assert pulled.joined(7) == one
+    assert b"".join(pulled.answer(at).records for at in range(3)) == one.records
+
+
+@pytest.mark.parametrize(
+    ("offsets", "until"),
+    [([1, 4, 6], 8), ([1, 3, 5], 8), ([1, 3, 9], 11), ([1, 3, 700], 702)],
+    ids=["a gap", "too little at the end", "nothing there", "out of bounds"],
+)
+def test_pulls_that_bring_anything_else_are_not(
+    broker: EmbeddedBroker, access: QueueAccess, offsets: list[int], until: int
+) -> None:
+    for number in range(9):
+        broker.send("T", b"%d" % number, queue=0)
+    assert access.pull_run(QUEUE, offsets, 2).result(5).joined(until) is None
 
 
 def test_of_many_pulls_one_is_refused_and_the_others_are_not(
@@ -99,16 +128,17 @@ def test_of_many_pulls_one_is_refused_and_the_others_are_not(
 ) -> None:
     broker.send("T", b"x", queue=0)
     broker.faults.on(RequestCode.PULL_MESSAGE).respond(ResponseCode.SYSTEM_BUSY).times(1)
-    first, second = access.pull_many(QUEUE, [(0, 1)] * 2)
-    assert second.result(5).code == 0
+    pulled = access.pull_run(QUEUE, [0, 0], 1).result(5)
+    assert pulled.answer(1).code == 0
+    assert pulled.joined(1) is None
     with pytest.raises(MQBrokerException):
-        first.result(5)
+        pulled.answer(0)
 
 
-def test_many_pulls_of_a_host_that_is_away_fail_each(access: QueueAccess) -> None:
-    for one in access.pull_many(QUEUE, [(0, 1), (1, 1)], address="127.0.0.1:9"):
-        with pytest.raises(RemotingConnectException):
-            one.result(5)
+def test_many_pulls_of_a_host_that_is_away_fail_together(access: QueueAccess) -> None:
+    pulled = access.pull_run(QUEUE, [0, 1], 1, address="127.0.0.1:9")
+    with pytest.raises(RemotingConnectException):
+        pulled.result(5)
 
 
 def test_bodies_are_sent_as_they_are(broker: EmbeddedBroker, access: QueueAccess) -> None:

@@ -6,16 +6,44 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from rocketmq_py import MessageQueue, RawPull
+from attrs import frozen
+
+from rocketmq_py import MessageQueue, PulledRun, RawPull
+
+
+@frozen
+class Answers:
+    """A `PulledRun` whose answers are looked at one by one."""
+
+    answers: list[Future[RawPull]]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def answer(self, number: int) -> RawPull:
+        """Return one of them, or raise its error."""
+        return self.answers[number].result(0)
+
+    def joined(self, until: int) -> RawPull | None:
+        """Say that each must be looked at."""
 
 
 class OneByOne:
-    """Has a `pull`, and so `pull_many`."""
+    """Has a `pull`, and so `pull_run`."""
 
     pull: Any
 
-    def pull_many(
-        self, queue: MessageQueue, stretches: Sequence[tuple[int, int]], **given: object
-    ) -> list[Future[RawPull]]:
+    def pull_run(
+        self, queue: MessageQueue, offsets: Sequence[int], count: int, **given: object
+    ) -> Future[PulledRun]:
         """Answer each as if it were asked for by itself."""
-        return [self.pull(queue, offset, count, **given) for offset, count in stretches]
+        answers = [self.pull(queue, offset, count, **given) for offset in offsets]
+        together: Future[Any] = Future()
+
+        def told(_answer: Future[RawPull]) -> None:
+            if all(answer.done() for answer in answers) and not together.done():
+                together.set_result(Answers(answers))
+
+        for answer in answers:
+            answer.add_done_callback(told)
+        return together

@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MessageQueue, QueueAccess, RawPull
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.message_codec import iter_records
 from spark_connector.options.read_options import read_options
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.pulling import RangePuller
@@ -25,13 +26,13 @@ LARGE = b"x" * 10_000
 SMALL = b"x"
 
 
-@pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
+@pytest.fixture(params=[True, False], ids=["in process", "tcp"])
+def broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     limits = {
         "maxTransferCountOnMessageInMemory": CAP,
         "maxTransferBytesOnMessageInMemory": CAP_BYTES,
     }
-    with EmbeddedBroker(clock=VirtualClock(), config=limits) as started:
+    with EmbeddedBroker(clock=VirtualClock(), config=limits, inproc=request.param) as started:
         started.topics.create("T", queues=1)
         yield started
 
@@ -47,6 +48,9 @@ def asked_for(broker: EmbeddedBroker, bodies: list[bytes], **given: str) -> list
         pieces = list(RangePuller(access, options, wanted).pieces())
     assert [one.start for one in pieces] == [0, *(one.next_offset for one in pieces[:-1])]
     assert pieces[-1].next_offset == len(bodies)
+    found = [one for piece in pieces for one in iter_records(piece.records)]
+    assert [one.queue_offset for one in found] == list(range(len(bodies)))
+    assert [one.body for one in found] == bodies
     pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
     return [int(one.fields["maxMsgNums"]) for one in pulls]
 
@@ -102,16 +106,25 @@ class CappedBroker(OneByOne):
         return answer
 
 
-@pytest.mark.parametrize(("given", "most"), [({}, 16), ({"pullBatchSize": "64"}, 8)])
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [
+        ({}, 4 * 32),
+        ({"pullBatchSize": "64"}, 4 * 2),
+        ({"pullBatchSize": "65536"}, 4 * 32),
+        ({"arrowBatchBytes": str(20 * CAP)}, 20),  # a message has one byte here
+        ({"arrowBatchBytes": "1"}, 4),
+    ],
+)
 def test_of_pulls_that_bring_little_more_are_in_flight_and_many_leave_together(
     given: dict[str, str], most: int
 ) -> None:
     options = read_options({"nameServer": "h:1", "subscribe": "T"} | given, streaming=False)
     broker = CappedBroker()
-    wanted = QueueRange("T", "b", 0, 0, 100 * CAP)
+    wanted = QueueRange("T", "b", 0, 0, 1_000 * CAP)
     pieces = RangePuller(cast("QueueAccess", broker), options, wanted).pieces()
     ahead = [broker.pulls - number for number, _ in enumerate(pieces, 1)]
     assert max(ahead[:10]) < options.prefetch  # it is not known yet how little they bring
     assert max(ahead[30:]) == most - 1
-    together = [after - before for before, after in pairwise(ahead[30:80]) if after > before]
+    together = [after - before for before, after in pairwise(ahead[30:800]) if after > before]
     assert min(together) >= most // 2 - 1
