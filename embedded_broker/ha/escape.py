@@ -9,7 +9,7 @@ timer. Must not know: timers, levels, who is master. Read on:
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from queue import SimpleQueue
 from threading import Thread
@@ -18,7 +18,7 @@ from typing import Final
 from attrs import frozen
 
 from embedded_broker.door import Door
-from embedded_broker.ha.request_line import RequestLine
+from embedded_broker.ha.request_line import RequestLine, lines_to
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.timer.delivery import Bridge, LatePut
@@ -101,9 +101,6 @@ class EscapeBridge:
         if message.topic == TIMER_TOPIC:
             return self._put_here(message)
         put = LatePut()
-        if self._is_closed:
-            put.finish(_failed("the broker ends"))
-            return put
         if self._thread is None:
             self._thread = Thread(target=self._run, name="embedded-broker-escape", daemon=True)
             self._thread.start()
@@ -211,11 +208,6 @@ class EscapeBridge:
             and masters.get(one.broker_name, self._own_address) != self._own_address
             for number in range(one.write_queue_nums)
         ]
-
-
-def lines_to(addresses: str, version: int) -> Sequence[RequestLine]:
-    """Make the lines to servers whose addresses are separated by semicolons."""
-    return [RequestLine(one.strip(), version) for one in addresses.split(";") if one.strip()]
 
 
 def _failed(remark: str) -> PutResult:

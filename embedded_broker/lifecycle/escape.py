@@ -52,10 +52,13 @@ class Escape:
 
     def close(self, *, clean: bool) -> None:
         """End the bridge; what it has delivered is noted, if clean. Outside the door."""
+        with self._parts.door:
+            self._timers.delivery.is_stopping = True
+            self._parts.levels.hold()
         self.bridge.close()
         if clean:
             with self._parts.door:
-                self._fire()
+                self.fire()
 
     def wait(self) -> None:
         """Wait until everything due has left, while brokers take it; bounded, outside the door.
@@ -79,12 +82,13 @@ class Escape:
             is_idle = not (bridge.in_flight or bridge.has_failed)
         if is_idle:
             with door:
-                self._fire()
+                self.fire()
         with door.quiet:
             is_waiting = bool(bridge.in_flight) or self._parts.levels.is_waiting
             return is_waiting and not bridge.has_failed
 
-    def _fire(self) -> None:
+    def fire(self) -> None:
+        """Let go what is due, and take answers. Under the door."""
         now_ms = self._parts.clock.now_ms
         for source in (self._timers, self._parts.levels):
             source.fire(now_ms, horizon_ms=now_ms, budget=Budget())

@@ -87,7 +87,7 @@ class NameServer:
             address=address,
             topics=topics,
             broker_id=broker_id,
-            acting_master=False,
+            acting_master=config.flag("enableSlaveActingMaster"),
         )
         self.registrations.note(cluster, broker_name, address, ha_address)
         allow(frozenset())

@@ -1,0 +1,243 @@
+"""A slave that acts as master: what is due leaves for another broker while the master is away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.ha import synchronize
+from embedded_broker.timer.wheel.engine import TimerMessageStore
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.ha.waits import wait_until
+from tests.unit.embedded_broker.wire_peer import Connect
+
+ACTING = {"enableSlaveActingMaster": True, "enableRemoteEscape": True}
+START = datetime(2026, 1, 1, tzinfo=UTC)
+QUICK = {"syncBrokerMemberGroupPeriod": 20}
+
+
+@define
+class Group:
+    """Master and slave, and another broker whose name server knows both."""
+
+    other: EmbeddedBroker
+    master: EmbeddedBroker
+    slave: EmbeddedBroker
+
+    def timers_of(self, broker: EmbeddedBroker) -> TimerMessageStore:
+        timers = broker._parts().timers
+        assert isinstance(timers, TimerMessageStore)
+        return timers
+
+    def send(self, *bodies: bytes, seconds: float = 0, level: int | None = None) -> None:
+        for body in bodies:
+            if level is not None:
+                self.master.send("T", body, delay_level=level)
+            else:
+                self.master.send("T", body, delay=timedelta(seconds=seconds))
+        self.follow()
+
+    def follow(self) -> None:
+        """Wait until the slave has the log, and the wheel as far as the master has it."""
+        master, slave = self.master._parts(), self.slave._parts()
+        end = master.store.log.max_offset
+        wait_until(self.slave, lambda: slave.store.log.max_offset == end)
+        master.flush_everything()
+        done = self.timers_of(self.master)._state.curr_queue_offset
+        state = self.timers_of(self.slave)._state
+        wait_until(self.slave, lambda: state.curr_queue_offset == done)
+
+    def acts(self) -> bool:
+        return self.timers_of(self.slave).should_running_dequeue
+
+    def lose_master(self) -> None:
+        self.master.crash()
+        wait_until(self.slave, self.acts)
+
+    def return_master(self) -> None:
+        self.master.restart()
+        wait_until(self.slave, lambda: not self.acts())
+        wait_until(self.master, lambda: self.timers_of(self.master).should_running_dequeue)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for both, also for one that is down."""
+        for broker in (self.master, self.slave):
+            clock = broker.clock
+            assert isinstance(clock, VirtualClock)
+            clock.advance(seconds)
+
+    def delivered(self) -> Counter[bytes]:
+        """What came, and how often, on either broker."""
+        mine = self.master.messages.in_topic("T") if self.master.is_running else []
+        return Counter(one.body for one in [*self.other.messages.in_topic("T"), *mine])
+
+    def elsewhere(self) -> list[bytes]:
+        return sorted(one.body for one in self.other.messages.in_topic("T"))
+
+
+Groups = Callable[..., Group]
+
+
+@pytest.fixture
+def start_group(
+    start_broker: StartBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Groups:
+    monkeypatch.setattr(synchronize, "TURN_MS", 20)  # between looks at the master's tables
+
+    def start(**more: Any) -> Group:
+        other = start_broker(broker_name="broker-b", topics=["T"])
+        config = {"namesrvAddr": other.namesrv_addr, **QUICK, **ACTING, **more}
+        master = start_broker(
+            config={**config, "haListenPort": 0},
+            store=tmp_path / "master",
+            topics=["T"],
+            clock=VirtualClock(START),
+        )
+        slave = start_broker(
+            config={**config, "brokerRole": "SLAVE", "brokerId": 1},
+            store=tmp_path / "slave",
+            clock=VirtualClock(START),
+        )
+        group = Group(other, master, slave)
+        wait_until(slave, lambda: "T" in slave._parts().topics)
+        return group
+
+    return start
+
+
+def test_what_is_due_while_the_master_is_away_leaves_for_another_broker(
+    start_group: Groups,
+) -> None:
+    group = start_group()
+    group.send(b"early", seconds=5)
+    group.pass_time(10)
+    assert [one.body for one in group.master.messages.in_topic("T")] == [b"early"]
+    group.send(b"due", b"due too", seconds=30)
+    group.send(b"later", seconds=3600)
+    group.send(b"level", level=4)
+    group.lose_master()
+    group.pass_time(29.999)
+    assert group.elsewhere() == []
+    group.pass_time(0.001)
+    assert group.elsewhere() == [b"due", b"due too", b"level"]
+    assert group.slave.timers.count() == 1
+    assert [one.body for one in group.slave.messages.in_topic("T")] == [b"early"]
+
+
+def test_a_master_that_comes_back_goes_on_where_its_slave_has_come(start_group: Groups) -> None:
+    group = start_group()
+    for second in range(1, 7):
+        group.send(b"%d" % second, seconds=second * 10 + 0.4)
+    group.send(b"level", level=4)
+    group.pass_time(15)
+    group.lose_master()
+    group.pass_time(20)
+    assert group.elsewhere() == [b"2", b"3", b"level"]
+    group.return_master()
+    assert not group.acts()
+    group.pass_time(100)
+    group.follow()
+    assert set(group.delivered().values()) == {1}
+    assert sorted(group.delivered()) == [b"1", b"2", b"3", b"4", b"5", b"6", b"level"]
+    assert group.elsewhere() == [b"2", b"3", b"level"]
+
+
+def test_within_one_slot_nothing_comes_twice_and_nothing_is_lost(start_group: Groups) -> None:
+    group = start_group()
+    for number in range(10):
+        group.send(b"%d" % number, seconds=30 + number / 20)
+    group.lose_master()
+    group.pass_time(30.22)
+    assert len(group.elsewhere()) == 5
+    group.return_master()
+    group.pass_time(60)
+    assert group.delivered() == Counter({b"%d" % number: 1 for number in range(10)})
+    assert len(group.elsewhere()) == 5
+
+
+def test_what_the_slave_did_is_remembered_by_a_master_that_crashes_without_it(
+    start_group: Groups,
+) -> None:
+    group = start_group()
+    group.send(b"a", b"b", seconds=30.1)
+    group.send(b"c", seconds=30.5)
+    group.lose_master()
+    group.pass_time(30.2)
+    group.return_master()
+    group.master._parts().flush_everything()
+    group.slave.close()
+    group.master.restart(crash=True)
+    wait_until(group.master, lambda: group.timers_of(group.master).should_running_dequeue)
+    group.master.clock.advance(60)
+    assert group.delivered() == Counter({b"a": 1, b"b": 1, b"c": 1})
+
+
+def test_a_slave_acts_again_and_again_and_leaves_out_what_the_master_delivered(
+    start_group: Groups,
+) -> None:
+    group = start_group()
+    for second in range(1, 10):
+        group.send(b"%d" % second, seconds=second * 10)
+    for _ in range(2):
+        group.pass_time(20)
+        group.follow()
+        group.lose_master()
+        group.pass_time(20)
+        group.return_master()
+    group.pass_time(60)
+    assert group.delivered() == Counter({b"%d" % second: 1 for second in range(1, 10)})
+
+
+def test_a_recalled_timer_stays_recalled_and_a_long_delay_hops_in_memory(
+    start_group: Groups,
+) -> None:
+    group = start_group(timerRollWindowSlot=60)
+    group.send(b"recalled", b"far", seconds=150)
+    found = {one.body: one for one in group.master.timers.pending()}
+    assert group.master.timers.recall(found[b"recalled"].msg_id)
+    group.follow()
+    group.lose_master()
+    for _ in range(149):
+        group.pass_time(1)
+    assert group.elsewhere() == []
+    group.pass_time(1)
+    assert group.elsewhere() == [b"far"]
+    group.return_master()
+    group.pass_time(200)
+    assert group.delivered() == Counter({b"far": 1})
+
+
+def test_without_enableRemoteEscape_nothing_leaves(  # noqa: N802
+    start_group: Groups, connect: Connect
+) -> None:
+    group = start_group(enableRemoteEscape=False)
+    group.send(b"due", seconds=5)
+    group.master.crash()
+    namesrv = connect(group.other.namesrv_addr)
+    route = namesrv.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+    assert route.code == ResponseCode.SUCCESS
+    group.pass_time(60)
+    assert group.elsewhere() == []
+    assert group.slave.timers.count() == 1
+
+
+def test_a_slave_of_a_slave_that_is_there_does_not_act(
+    start_group: Groups, start_broker: StartBroker
+) -> None:
+    group = start_group()
+    config = {"namesrvAddr": group.other.namesrv_addr, **QUICK, **ACTING}
+    second = start_broker(config={**config, "brokerRole": "SLAVE", "brokerId": 2})
+    wait_until(second, lambda: "T" in second._parts().topics)
+    group.send(b"due", seconds=5)
+    group.lose_master()
+    assert not group.timers_of(second).should_running_dequeue
+    group.slave.close()
+    wait_until(second, lambda: group.timers_of(second).should_running_dequeue)
