@@ -14,6 +14,7 @@ from attrs import define
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.ha import synchronize
 from embedded_broker.timer.wheel.engine import TimerMessageStore
+from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.ha.waits import wait_until
@@ -229,7 +230,24 @@ def test_without_enableRemoteEscape_nothing_leaves(  # noqa: N802
     assert group.slave.timers.count() == 1
 
 
-def test_a_slave_of_a_slave_that_is_there_does_not_act(
+def test_supportActingMaster_shows_the_slave_in_its_masters_place(  # noqa: N802
+    start_group: Groups, connect: Connect
+) -> None:
+    group = start_group()
+    namesrv = connect(group.other.namesrv_addr)
+    group.lose_master()
+    shown = []
+    for value in (b"false", b"true"):
+        option = b"supportActingMaster=" + value
+        namesrv.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=option)
+        answer = namesrv.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+        route = TopicRouteData.decode(answer.body)
+        shown += [one.broker_addrs for one in route.broker_datas if one.broker_name == "broker-a"]
+        shown += [one.perm for one in route.queue_datas if one.broker_name == "broker-a"]
+    assert shown == [{1: group.slave.addr}, 4, {0: group.slave.addr}, 4]
+
+
+def test_a_second_slave_acts_only_when_the_first_is_away_too(
     start_group: Groups, start_broker: StartBroker
 ) -> None:
     group = start_group()
