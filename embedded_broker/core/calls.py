@@ -56,6 +56,8 @@ class ResetOffsets:
     topic: str
     timestamp: int
     offsets: Mapping[MessageQueueKey, int]
+    as_list: bool = False
+    """A C++ client reads no table with queues as keys."""
 
 
 @frozen(kw_only=True)

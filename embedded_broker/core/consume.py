@@ -22,6 +22,7 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.memory_budget import physical_memory
 from embedded_broker.store.pull import GetResult, GetStatus
 from embedded_broker.store.store_reader import StoreReader
+from embedded_broker.tables.consumers.filters import ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
@@ -108,6 +109,7 @@ class Consume:
     _topics: TopicTable
     _groups: GroupTable
     _consumers: ConsumerRegistry
+    _consumer_filters: ConsumerFilterTable
     _offsets: OffsetTable
     _deliveries: DeliveryLog
     _statistics: Statistics
@@ -132,7 +134,7 @@ class Consume:
         live = self._consumers.get(group)
         data = None if live is None else live.subscriptions.get(topic)
         try:
-            return None if data is None else self._of_heartbeat(data)
+            return None if data is None else self._of_heartbeat(data, group)
         except Refused:
             return None
 
@@ -325,20 +327,35 @@ class Consume:
                     f"{pull.sub_version}, the last heartbeat {data.sub_version}",
                 )
             return None  # the client filters tags itself, so nothing is lost
-        return self._of_heartbeat(data)
+        return self._of_heartbeat(data, pull.group, pull.sub_version)
 
-    def _of_heartbeat(self, data: SubscriptionData) -> Filter | None:
-        """Give the filter of a subscription; nobody refused the heartbeat that brought it."""
+    def _of_heartbeat(
+        self, data: SubscriptionData, group: str, sub_version: int = 0
+    ) -> Filter | None:
+        """Give the filter of a subscription; nobody refused the heartbeat that brought it.
+
+        One that is not of tags is the last right one of the group's heartbeats: refused when there
+        is none, or none of this version.
+        """
         kind = data.expression_type or TAG
-        try:
-            wanted = self.filters.made(kind, data.sub_string, data.code_set)
-        except BodyError as error:
-            if kind == TAG:
+        if kind == TAG:
+            try:
+                return self.filters.made(kind, data.sub_string, data.code_set)
+            except BodyError:
                 return NO_TAG
+        kept = self._consumer_filters.find(data.topic, group)
+        if kept is None:
+            problem = self.filters.problem(kind, data.sub_string) or "it was right once"
             raise Refused(
                 Reason.FILTER_DATA_NOT_EXIST,
                 "The broker's consumer filter data is not exist!Your expression may be wrong! "
-                f"{data.topic}: {error.reason}",
-            ) from error
+                f"{data.topic}: {problem}",
+            )
+        if kept.client_version < sub_version:
+            raise Refused(
+                Reason.FILTER_DATA_NOT_LATEST,
+                f"the consumer's consumer filter data not latest: the pull has subVersion "
+                f"{sub_version}, the last right expression {kept.client_version}",
+            )
         self.filters.allow(kind)
-        return wanted
+        return self.filters.made(kept.expression_type, kept.expression)

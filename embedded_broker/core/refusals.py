@@ -31,6 +31,7 @@ class Reason(Enum):
     SUBSCRIPTION_NOT_LATEST = auto()
     SUBSCRIPTION_PARSE_FAILED = auto()
     FILTER_DATA_NOT_EXIST = auto()
+    FILTER_DATA_NOT_LATEST = auto()
     NOT_FOUND = auto()
     NO_MESSAGE = auto()
     CONSUMER_NOT_ONLINE = auto()

@@ -15,7 +15,6 @@ from embedded_broker.errors import StoreError
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.following import Follower
-from rocketmq_py.errors import FrameError
 from rocketmq_py.protocol.transfer import PieceDecoder, encode_report
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,8 @@ class HAClient:
             if address:
                 try:
                     self._follow(address)
-                except (OSError, FrameError, StoreError) as error:
+                except (OSError, ValueError, StoreError) as error:
+                    # Where the master is, a name server said: that may be no address.
                     if not self._is_closed:
                         self._failures.warn(f"master {address}: {error}; trying again")
             self._wake.wait(RETRY_S)

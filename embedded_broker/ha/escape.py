@@ -101,6 +101,9 @@ class EscapeBridge:
         if message.topic == TIMER_TOPIC:
             return self._put_here(message)
         put = LatePut()
+        if self._is_closed:
+            put.finish(_failed("the broker ends"))
+            return put
         if self._thread is None:
             self._thread = Thread(target=self._run, name="embedded-broker-escape", daemon=True)
             self._thread.start()

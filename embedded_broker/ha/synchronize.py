@@ -18,7 +18,7 @@ from embedded_broker.ha.request_line import RequestLine, lines_to
 from embedded_broker.ha.tables import FollowedTables
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
-from rocketmq_py.errors import MQBrokerException, RocketMQError
+from rocketmq_py.errors import BodyError, MQBrokerException, RocketMQError
 from rocketmq_py.protocol.bodies.replication import GetBrokerMemberGroupResponseBody
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, RegisterBrokerBody
 from rocketmq_py.protocol.codes import RequestCode
@@ -177,12 +177,11 @@ class SlaveSynchronize:
         for code, take in self._tables.requests().items():
             try:
                 body = master.ask(code).body
-            except MQBrokerException as error:
+                with self._door:
+                    if self._stopped.is_set():
+                        return
+                    take(body)
+                    self._note()
+            except (MQBrokerException, BodyError) as error:
                 # One that has none of it (4.9 knows no timers) may have the others.
                 self._failures.warn(f"master {master.address}: {error}")
-                continue
-            with self._door:
-                if self._stopped.is_set():
-                    return
-                take(body)
-                self._note()

@@ -7,6 +7,7 @@ Read on: ``synchronize.py``.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import define, evolve
@@ -19,6 +20,7 @@ from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.outcomes import TimerProgress
 from embedded_broker.timer.wheel.engine import TimerMessageStore
+from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
@@ -44,8 +46,11 @@ class FollowedTables:
     _timers: TimerMessageStore
 
     def requests(self) -> dict[int, Take]:
-        """Give what is asked, and who takes the body of the answer."""
-        return {
+        """Give what is asked, and who takes the body of the answer.
+
+        They raise ``BodyError`` for one that is not the table.
+        """
+        takes: dict[int, Take] = {
             RequestCode.GET_ALL_TOPIC_CONFIG: self.take_topics,
             RequestCode.GET_ALL_CONSUMER_OFFSET: self.take_offsets,
             RequestCode.GET_ALL_DELAY_OFFSET: self.take_levels,
@@ -53,6 +58,7 @@ class FollowedTables:
             RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.take_modes,
             RequestCode.GET_TIMER_CHECK_POINT: self.take_checkpoint,
         }
+        return {code: partial(_taken, code, take) for code, take in takes.items()}
 
     def take_topics(self, body: bytes) -> None:
         """21: the topics, unless the version is ours."""
@@ -125,11 +131,12 @@ class SlavesWork:
                 if passed:
                     logger.info("timers_released_by_slave %d, up to %r", passed, progress)
 
-        return {
+        takes: dict[int, Take] = {
             RequestCode.GET_ALL_CONSUMER_OFFSET: self.take_offsets,
             RequestCode.GET_ALL_DELAY_OFFSET: self.take_levels,
             RequestCode.GET_TIMER_CHECK_POINT: take_checkpoint,
         }
+        return {code: partial(_taken, code, take) for code, take in takes.items()}
 
     def take_offsets(self, body: bytes) -> None:
         """43: groups that went on at the slave; none goes back."""
@@ -155,6 +162,15 @@ def _offsets_of(body: bytes) -> Iterator[tuple[str, str, int, int]]:
         topic, _, group = str(key).partition("@")
         for queue_id, offset in queues.items() if group else ():
             yield group, topic, int(queue_id), int(offset)
+
+
+def _taken(code: int, take: Take, body: bytes) -> None:
+    try:
+        take(body)
+    except BodyError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BodyError(f"answer to {code}", f"it does not hold what it should: {error}") from error
 
 
 def _part(body: bytes, name: str) -> Mapping[Any, Any]:  # any JSON

@@ -57,6 +57,7 @@ from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
 from embedded_broker.remoting.handlers.send.reply_message import ReplyMessageProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.tables.consumers.filters import SAVED_EVERY_MS, ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
 from embedded_broker.tables.consumers.request_modes import RequestModeTable
@@ -80,23 +81,8 @@ def install(parts: BrokerParts) -> None:
 
     The store must be loaded; afterwards the broker answers every request of the table above.
     """
-    parts.topics = TopicTable(
-        parts.config,
-        parts.profile,
-        parts.clock,
-        cluster_name=parts.cluster_name,
-        broker_name=parts.broker_name,
-    )
-    parts.deleted_topics = DeletedTopics()
-    parts.groups = GroupTable(parts.config, parts.profile, parts.clock)
-    parts.offsets = OffsetTable()
-    parts.deliveries = DeliveryLog(lambda: parts.clock.now_ms)
-    parts.offsets.on_moved = parts.deliveries.committed
-    parts.consumers = ConsumerRegistry()
-    parts.producers = ProducerRegistry()
-    parts.locks = QueueLocks()
-    parts.orders, parts.request_modes = OrderTable(), RequestModeTable()
-    parts.table_files = _keep_tables(parts)
+    filters = _filters_of(parts)
+    _make_tables(parts, filters)
     parts.transactions = transactions = transactions_of(parts)
     transactions.load()
     parts.housekeeping.append(transactions.end_jump)
@@ -114,11 +100,12 @@ def install(parts: BrokerParts) -> None:
         topics=parts.topics,
         groups=parts.groups,
         consumers=parts.consumers,
+        consumer_filters=parts.consumer_filters,
         offsets=parts.offsets,
         deliveries=parts.deliveries,
         statistics=parts.statistics,
         waiters=waiters,
-        filters=_filters_of(parts),
+        filters=filters,
     )
     parts.queries = Queries(
         door=parts.door, store=parts.store, topics=parts.topics, timer_topic=parts.timers.topic
@@ -145,6 +132,28 @@ def install(parts: BrokerParts) -> None:
     _take_messages(parts)
     _pop(parts)
     _register(parts)
+
+
+def _make_tables(parts: BrokerParts, filters: Filters) -> None:
+    """Give a broker its tables, with what their files hold."""
+    parts.topics = TopicTable(
+        parts.config,
+        parts.profile,
+        parts.clock,
+        cluster_name=parts.cluster_name,
+        broker_name=parts.broker_name,
+    )
+    parts.deleted_topics = DeletedTopics()
+    parts.groups = GroupTable(parts.config, parts.profile, parts.clock)
+    parts.offsets = OffsetTable()
+    parts.deliveries = DeliveryLog(lambda: parts.clock.now_ms)
+    parts.offsets.on_moved = parts.deliveries.committed
+    parts.consumers = ConsumerRegistry()
+    parts.consumer_filters = ConsumerFilterTable(parts.config, parts.session, filters.problem)
+    parts.producers = ProducerRegistry()
+    parts.locks = QueueLocks()
+    parts.orders, parts.request_modes = OrderTable(), RequestModeTable()
+    parts.table_files = _keep_tables(parts)
 
 
 def _filters_of(parts: BrokerParts) -> Filters:
@@ -422,6 +431,7 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms, parts.sync_log)
     files.keep(parts.orders, "config/consumerOrderInfo.json", 2 * offsets_ms)
     files.keep(parts.request_modes, "config/messageRequestMode.json")
+    files.keep(parts.consumer_filters, "config/consumerFilter.json", SAVED_EVERY_MS)
     parts.on_close.append(files.save)
     is_whole = store.was_clean and loaded[0]
     restored = parts.topics.restore(

@@ -36,6 +36,7 @@ from embedded_broker.settings.profiles import LIMITS, Limits, Profile
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.accounts.plain import PlainAccounts
 from embedded_broker.tables.accounts.users import UserAcl, UserTable
+from embedded_broker.tables.consumers.filters import ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
 from embedded_broker.tables.consumers.request_modes import RequestModeTable
@@ -80,6 +81,7 @@ class BrokerParts:
     deleted_topics: DeletedTopics = field(init=False)
     groups: GroupTable = field(init=False)
     consumers: ConsumerRegistry = field(init=False)
+    consumer_filters: ConsumerFilterTable = field(init=False)
     producers: ProducerRegistry = field(init=False)
     offsets: OffsetTable = field(init=False)
     deliveries: DeliveryLog = field(init=False)

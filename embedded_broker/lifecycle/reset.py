@@ -25,6 +25,7 @@ def succeed(old: BrokerParts, new: BrokerParts) -> None:
     """Let ``new`` go on with the clients of ``old``. Under the door, both endpoints are one."""
     new.consumers.take_over(old.consumers)
     new.producers.take_over(old.producers)
+    new.consumer_filters.take_over(old.consumer_filters)
     for name in new.consumers.groups():
         _keep_topics(name, old, new)
         group = new.groups.find(name)

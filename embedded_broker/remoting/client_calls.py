@@ -18,7 +18,7 @@ from embedded_broker.core.calls import (
     TellOffsets,
     TellRunningInfo,
 )
-from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
+from rocketmq_py.protocol.bodies.groups import ResetOffsetBody, ResetOffsetBodyForC
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers import Header
@@ -60,7 +60,7 @@ def request_for(call: Call) -> RemotingCommand:
             header = ResetOffsetRequestHeader(
                 topic=call.topic, group=call.group, timestamp=call.timestamp, is_force=False
             )
-            body = ResetOffsetBody(dict(call.offsets)).encode()
+            body = _offsets_body(call)
         case PushReply():
             code, flag = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, 0
             header, body = _reply_header(call), call.message.body
@@ -78,6 +78,12 @@ def request_for(call: Call) -> RemotingCommand:
         case _:
             assert_never(call)
     return RemotingCommand(code, flag=flag, ext_fields=header.to_ext(), body=body)
+
+
+def _offsets_body(call: ResetOffsets) -> bytes:
+    if call.as_list:
+        return ResetOffsetBodyForC.of(call.offsets).encode()
+    return ResetOffsetBody(dict(call.offsets)).encode()
 
 
 def _direct_header(call: ConsumeDirectly) -> Header:

@@ -506,7 +506,7 @@ class TcpConnection(Connection):
         self._traffic.note_unread(self, size)
 
     def note_full(self) -> None:
-        """The transport wants nothing more for now."""
+        """Note since when the transport is full: what is written waits here until it has room."""
         self.full_since_ns = monotonic_ns()
 
     def note_drained(self) -> None:

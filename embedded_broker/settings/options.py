@@ -325,6 +325,9 @@ _TOPICS_AND_GROUPS = (
     Option("flushConsumerOffsetInterval", 5000, "ms between saves of consumerOffset.json", low=1),
     Option("enablePropertyFilter", True, "SQL92 subscriptions are accepted", upstream=False),
     Option("filterSupportRetry", False, "SQL92 on retry topics", fixed=True),
+    Option(
+        "filterDataCleanTimeSpan", 86_400_000, "ms for which the SQL92 filter of a gone group stays"
+    ),
     Option("litePullMessageEnable", True, "lite pulls are answered (request 361)"),
     Option("longPollingEnable", True, "a pull may wait for messages (long polling)"),
     Option("shortPollingTimeMills", 1000, "longest wait in ms when longPollingEnable is false"),

@@ -28,7 +28,7 @@ class Follower:
         Raises ``StoreError`` for a piece that does not follow, and when the disk refuses.
         """
         files = self._store.log.files
-        if not files.files and not files.max_offset:
+        if not files.files and not files.max_offset and offset >= 0:
             # A slave without a log gets its master's last file: what was before is not lost.
             files.start_at(offset)
             self._store.checkpoint.begin_offset = self._shown_to = offset

@@ -72,6 +72,8 @@ class Wait(NamedTuple):
     ms: float
     patient: bool = False
     """Wait on after a refusal, and for a silent server."""
+    can_turn: bool = False
+    """It can turn to another server: it is told as soon as this one counts as silent."""
 
 
 @define(eq=False)
@@ -79,7 +81,7 @@ class _Waiter:
     """Somebody who needs a connection that is not open yet."""
 
     reached: Reached
-    patient: bool
+    wait: Wait
     size: int
     late: bool = False
     """Came while a try was under way: how that ends says nothing of the server of now."""
@@ -185,7 +187,7 @@ class Connections:
             else:
                 if door is None:
                     door = self._doors[address] = _Door(address)
-                begins = self._enter(door, wait, _Waiter(reached, wait.patient, size))
+                begins = self._enter(door, wait, _Waiter(reached, wait, size))
         if channel is not None or error is not None:
             reached(channel, error)
         elif begins and door is not None:
@@ -245,17 +247,21 @@ class Connections:
         )
 
     def _give_up(self, door: _Door, waiter: _Waiter) -> None:
-        """Tell somebody whose time is over."""
+        """Tell somebody whose time is over, and with the first one all who can turn elsewhere."""
         with self._lock:
             if waiter not in door.waiters:
                 return
-            del door.waiters[waiter]
-            door.size -= waiter.size
             is_late = door.trying and monotonic() - door.began_at >= SILENT_AFTER_S
             is_news = is_late and self._note_silence(door)
+            told = [waiter]
+            if is_news:  # all at once: hundreds of timers that fire one by one cost the others
+                told += [one for one in door.waiters if one.wait.can_turn and one is not waiter]
+            for one in told:
+                del door.waiters[one]
+                door.size -= one.size
         if is_news:
             self._tell_silence(door)
-        waiter.reached(None, self._unreachable(door))
+        self._tell(told, None, lambda: self._unreachable(door))
 
     def _note_silence(self, door: _Door) -> bool:
         """Pass over a server from now on, under the lock; says whether that is new."""
@@ -423,7 +429,7 @@ class Connections:
             door.waiters, door.size = {}, 0
             for one in waiters:
                 has_its_own_try = one.late and not is_silence
-                if self._closed or not (one.patient or has_its_own_try):
+                if self._closed or not (one.wait.patient or has_its_own_try):
                     told.append(one)
                     continue
                 one.late, at_once = False, at_once or has_its_own_try

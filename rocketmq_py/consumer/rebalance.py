@@ -237,7 +237,8 @@ class Rebalancer:
             except NameServerUnavailableError as error:
                 # One time-out per run is enough, however many topics there are.
                 self._name_servers_silent = True
-                self._engine.routes.log_failure(topic, error)
+                if not self._stopped:  # else it is the client that has ended
+                    self._engine.routes.log_failure(topic, error)
             except RocketMQError as error:
                 logger.debug("no route of %s yet: %s", topic, error)
             queues = self._engine.routes.subscribe_queues(topic)

@@ -17,6 +17,7 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     MQBrokerException,
     MQClientException,
+    PermissionDeniedError,
     RemotingCommandException,
     RemotingConnectException,
     RemotingException,
@@ -127,8 +128,9 @@ class Attempts:
         come back: the others have been tried, or there are none.
         """
         count = len(self._queues)
-        remaining = self._most - count + 1
-        return Wait(max(0.0, self.left_ms) / remaining, patient=self._returns())
+        remaining, returns = self._most - count + 1, self._returns()
+        share_ms = max(0.0, self.left_ms) / remaining
+        return Wait(share_ms, patient=returns, can_turn=remaining > 1 and not returns)
 
     def pause_ms(self, queues: tuple[MessageQueue, ...]) -> float:
         """How long to wait before the next attempt: not at all while there is another broker.
@@ -210,6 +212,8 @@ class Attempts:
     def _may_repeat(self, error: RocketMQError) -> bool:
         if self._choose is not None:
             return False
+        if isinstance(error, PermissionDeniedError) and error.code != ResponseCode.NO_PERMISSION:
+            return False  # it is about the account; 16 may be about one broker
         if isinstance(error, MQBrokerException):
             return self.mode.repeats_refusals and error.code in self._config.retry_response_codes
         if isinstance(error, RemotingTooMuchRequestException):
@@ -287,7 +291,12 @@ class Attempts:
         return error
 
     def _is_of_the_family(self, error: RocketMQError) -> bool:
-        """Whether a failure is one of the way, or a refusal that another broker might not make."""
+        """Whether a failure is one of the way, or a refusal that another broker might not make.
+
+        What is forbidden is told as such, unless a broker may have taken the message before.
+        """
+        if isinstance(error, PermissionDeniedError):
+            return any(attempt.possibly_stored for attempt in self._failed)
         if isinstance(error, MQBrokerException):
             return self._choose is None and error.code in self._config.retry_response_codes
         return isinstance(error, RemotingException) or self._may_repeat(error)

@@ -108,9 +108,12 @@ def opaque_of_success(header: bytes) -> int | None:
         return None
     at = header.rfind(_OPAQUE) + len(_OPAQUE)
     number = header[at : header.find(b",", at)]
-    return int(number) if at >= len(_SUCCESS) and number.isdigit() else None
+    if at < len(_SUCCESS) or len(number) > _OPAQUE_DIGITS_MAX or not number.isdigit():
+        return None
+    return int(number)
 
 
+_OPAQUE_DIGITS_MAX: Final = 10
 _SUCCESS: Final = b'{"code":0,'
 _OPAQUE: Final = b'"opaque":'
 

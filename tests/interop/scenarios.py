@@ -37,6 +37,7 @@ COMMON = (
     "levels",
 )
 OF_5 = ("timers", "recall", "pop")
+OF_GRPC = ("invisible_time",)
 ALL = (*COMMON, *OF_5)
 QUEUES = 4
 ENDS_WITHIN_S = 280.0
@@ -197,11 +198,12 @@ def run(client: Client, namesrv: str, prefix: str) -> dict[str, Cell]:
 def table(done: dict[tuple[str, str], Cell]) -> list[str]:
     """Show every client and scenario: sent, received and duplicates, ``!`` where it is wrong."""
     rows = list(dict.fromkeys(client for client, _ in done))
-    lines = [f"{'sent/received/duplicates':26}" + "".join(f"{row:>26}" for row in rows)]
-    for scenario in ALL:
+    wide = 2 + max(map(len, rows))
+    lines = [f"{'sent/received/duplicates':26}" + "".join(f"{row:>{wide}}" for row in rows)]
+    for scenario in (*ALL, *OF_GRPC):
         if any((row, scenario) in done for row in rows):
             texts = [_text(done.get((row, scenario)), scenario) for row in rows]
-            lines.append(f"{scenario:26}" + "".join(f"{text:>26}" for text in texts))
+            lines.append(f"{scenario:26}" + "".join(f"{text:>{wide}}" for text in texts))
     return lines
 
 

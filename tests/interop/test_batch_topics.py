@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from embedded_broker.kit.real import wait_until
 from rocketmq_py import MessageQueue, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.message_codec import encode_batch
@@ -27,6 +28,7 @@ FILES = {"mapperFileSizeBatchConsumeQueue": 8 * 46}
 SENT = (3, 1, 2, 40, 1, 1, 5, 2, 1, 4)
 """Messages of each send: one is sent alone, several are a batch."""
 TOTAL = sum(SENT)
+DISPATCHED_S = 30.0
 
 
 def create(peer: WirePeer) -> None:
@@ -69,8 +71,11 @@ def pulls(peer: WirePeer, until: int) -> list[object]:
 def wait_for(peer: WirePeer, count: int) -> None:
     """Return when a real broker has dispatched so many messages to the queue."""
     place = {"topic": TOPIC, "queueId": "0"}
-    while peer.ask(RequestCode.GET_MAX_OFFSET, place).ext_fields["offset"] != str(count):
-        pass
+
+    def has_all() -> bool:
+        return peer.ask(RequestCode.GET_MAX_OFFSET, place).ext_fields["offset"] == str(count)
+
+    wait_until(has_all, f"{count} messages are dispatched", timeout=DISPATCHED_S)
 
 
 def queue_files(store: Path) -> dict[str, bytes]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 
 from embedded_broker.kit.jvm import Jvm, running
+from embedded_broker.kit.real import wait_until
 from rocketmq_py import MessageQueue, QueueAccess
 from tests.interop.conftest import serving
 from tests.interop.java_tools import QUIET, jars
@@ -53,10 +53,7 @@ def backlog(access: QueueAccess) -> int:
 
 def wait_for_consumers(access: QueueAccess) -> None:
     """Wait until every message is finished; how far a group is, it tells the broker every 5 s."""
-    deadline = time.monotonic() + DONE_S
-    while (left := backlog(access)) > 0:
-        assert time.monotonic() < deadline, f"{left} messages are not consumed"
-        time.sleep(0.2)
+    wait_until(lambda: not backlog(access), "every message is consumed", timeout=DONE_S)
 
 
 def sent(access: QueueAccess) -> int:

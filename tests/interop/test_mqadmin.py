@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,19 +29,26 @@ from rocketmq_py import (
     MessageExt,
 )
 from tests.interop.java_tools import QUIET, client_program, compiled, jars
+from tests.interop.mqadmin_commands import (
+    BODY,
+    COMMANDS,
+    FILES,
+    JAVA_READERS,
+    JAVA_TOPIC,
+    KEY,
+    NEW_IN_5,
+    READERS,
+    SENDERS,
+    TOPIC,
+)
 from tests.waiting import until
 
-CLUSTER, BROKER = "DefaultCluster", "broker-a"
-TOPIC, JAVA_TOPIC, TRACES = "Orders", "JavaOrders", "RMQ_SYS_TRACE_TOPIC"
-READERS, JAVA_READERS, SENDERS = "OrderReaders", "JavaReaders", "OrderSenders"
+TRACES = "RMQ_SYS_TRACE_TOPIC"
 GROUPS = (READERS, JAVA_READERS)
-BODY, KEY = "cancel-4711", "key-4711"
 COMMANDS_MIN = 60
 PATIENCE_S = 300.0
 START_S = 200.0
 """Bounds only: how long a Java program takes to begin is up to how busy the machine is."""
-NEW_IN_5 = "5: "
-"""Begins the rows that mqadmin of 4.9 does not know, whole or with these options."""
 LOGGING = "<configuration><root level='OFF'/></configuration>"
 """What mqadmin of 4.9 reads from its home before anything else."""
 
@@ -52,131 +60,10 @@ class Row(NamedTuple):
     expected: tuple[str, ...]
 
 
-def rows(names: dict[str, str], folder: Path) -> Iterator[Row]:
+def rows(names: dict[str, str]) -> Iterator[Row]:
     """Give the commands in their order; ``names`` are what only a run knows."""
-    at, of = "-b {broker}", "-c DefaultCluster"
-    many = folder / "topics.json"
-    many.write_text(
-        '[{"topicName":"ListedA","readQueueNums":2,"writeQueueNums":2,"perm":6},'
-        '{"topicName":"ListedB","readQueueNums":3,"writeQueueNums":3,"perm":6}]'
-    )
-    groups = folder / "groups.json"
-    groups.write_text('[{"groupName":"ListedReaders","retryMaxTimes":4}]')
-    table = (
-        # topics
-        (f"updateTopic {of} -t Made -r 3 -w 5", "Made"),
-        (f"5: updateTopic {of} -t Fifo -a +message.type=FIFO", "Fifo", "+message.type=FIFO"),
-        (f"updateTopic {at} -t AtBroker -r 2 -w 2", "topicName=AtBroker, readQueueNums=2"),
-        (f"5: updateTopicList {of} -f {many}", "success"),
-        ("5: topicRoute -t ListedA", '"writeQueueNums":2'),
-        ("5: topicRoute -t ListedB", '"readQueueNums":3'),
-        (f"updateTopicPerm {of} -t AtBroker -p 4", "from 6 to 4"),
-        ("topicRoute -t Made", '"readQueueNums":3', '"writeQueueNums":5', "{broker}"),
-        ("topicRoute -t AtBroker -l", "2          2           4 "),
-        ("topicStatus -t Orders", BROKER, "{stored}"),
-        ("topicClusterList -t Orders", CLUSTER),
-        ("topicList", "Made", "AtBroker"),
-        (f"topicList -c {CLUSTER}", "Made", CLUSTER),
-        (f"deleteTopic {of} -t AtBroker", "AtBroker", "success"),
-        # groups
-        (f"updateSubGroup {of} -g MadeReaders -r 7", "MadeReaders", "retryMaxTimes=7"),
-        (f"updateSubGroup {at} -g Clones", "groupName=Clones"),
-        (f"updateTopic {of} -t %RETRY%Clones -r 1 -w 1", "%RETRY%Clones"),
-        (f"5: updateSubGroupList {of} -f {groups}", "success"),
-        ("5: getConsumerConfig -g ListedReaders", "retryMaxTimes", "4"),
-        ("getConsumerConfig -g MadeReaders", "retryMaxTimes", "7"),
-        (f"deleteSubGroup {of} -g MadeReaders -r true", "MadeReaders", "success"),
-        # the broker
-        (f"updateBrokerConfig {at} -k transactionCheckMax -v 9", "{broker}"),
-        (f"getBrokerConfig {at}", "transactionCheckMax                               =  9"),
-        (f"brokerStatus {at}", "msgPutTotalTodayNow", "brokerVersionDesc"),
-        (f"brokerStatus {of}", "{broker}"),
-        ("clusterList", "{broker}", "{version}"),
-        ("clusterList -m", BROKER, CLUSTER),
-        (f"cleanExpiredCQ {at}", "success"),
-        (f"cleanUnusedTopic {at}", "success"),
-        (f"deleteExpiredCommitLog {at}", "success"),
-        # messages
-        ("queryMsgById {of_orders} -i {offset_id}", "{id}", KEY, READERS),
-        (f"queryMsgByKey -t Orders -k {KEY}", "{id}"),
-        ("queryMsgByUniqueKey -t Orders -i {id}", KEY, "CONSUMED"),
-        (f"queryMsgByOffset -t Orders -b {BROKER} -i {{queue}} -o 0", "{offset_id}", KEY),
-        ("queryMsgTraceById -i {id}", SENDERS, "success"),
-        ("printMsg -t Orders -d true", "{id}", BODY),
-        (f"printMsgByQueue -t Orders -a {BROKER} -i {{queue}} -p true -d true", "{id}", BODY),
-        (f"sendMessage -t Orders -p by-admin -k adm -c late -b {BROKER} -i 1", BROKER, "SEND_OK"),
-        ("queryMsgByKey -t Orders -k adm", "#Message ID", "1"),
-        ("consumeMessage -t Orders -g PassersBy", "{id}", BODY),
-        (f"consumeMessage -t Orders -b {BROKER} -i {{queue}} -o 0 -c 1 -g PassersBy", "{id}"),
-        (f"sendMsgStatus -b {BROKER} -s 10 -c 1", "SEND_OK"),
-        ("checkMsgSendRT -t Orders -a 2 -s 10", BROKER, "true"),
-        (f"queryCq -t Orders -q {{queue}} -i 0 {at} -c 5", "physicOffset=", "max: "),
-        (f"queryCq -t Orders -q {{queue}} -i 0 {at} -c 5 -g {READERS}", "TagA || TagB"),
-        # clients
-        (f"producerConnection -g {SENDERS} -t Orders", "{sender}", "PYTHON"),
-        (f"producer {at}", SENDERS, "{sender}"),
-        (f"consumerConnection -g {READERS}", "{reader}", "TagA || TagB"),
-        (f"consumerStatus -g {READERS}", "{reader}"),
-        (f"consumerStatus -g {READERS} -i {{reader}} -s", "PROP_CONSUME_TYPE", "MainThread"),
-        (f"queryMsgById {{of_orders}} -i {{offset_id}} -g {READERS} -d {{reader}}", "CR_SUCCESS"),
-        (f"consumerStatus -g {JAVA_READERS}", "{java}", "{version}"),
-        (f"consumerStatus -g {JAVA_READERS} -i {{java}}", "PROP_CONSUME_TYPE", JAVA_TOPIC),
-        (f"consumerStatus -g {JAVA_READERS} -i {{java}} -s", "ConsumeMessageThread"),
-        (
-            f"queryMsgById {{of_java}} -i {{java_offset_id}} -g {JAVA_READERS} -d {{java}}",
-            "CR_SUCCESS",
-        ),
-        (
-            f"queryMsgByUniqueKey -t {JAVA_TOPIC} -i {{java_id}} -g {JAVA_READERS} -d {{java}}",
-            "CR_SUCCESS",
-        ),
-        # how far groups are
-        (f"consumerProgress -g {READERS}", TOPIC),
-        (f"5: consumerProgress -g {READERS} -t Orders -s true", TOPIC),
-        (f"consumerProgress -g {JAVA_READERS} -s true", JAVA_TOPIC, "Client IP"),
-        ("consumerProgress", READERS, JAVA_READERS, "PUSH"),
-        (f"brokerConsumeStats {at}", TOPIC, READERS),
-        (f"cloneGroupOffset -s {READERS} -d Clones -t Orders", READERS, "Clones"),
-        ("consumerProgress -g Clones", TOPIC, "#Consumer Offset"),
-        ("resetOffsetByTime -g Clones -t Orders -s 0", BROKER, "Clones"),
-        ("consumerProgress -g Clones", TOPIC, "Diff Total: {all}"),
-        ("skipAccumulatedMessage -g Clones -t Orders", BROKER),
-        ("5: consumerProgress -g Clones -t Orders", "Consume Diff Total: 0"),
-        ("consumerProgress -g Clones -n {namesrv}", TOPIC, "Diff Total: 0"),
-        (f"brokerConsumeStats {at} -l 0", "Clones"),
-        (f"5: setConsumeMode {at} -t Orders -g Clones -m POP -q 2", "Clones", "consume mode[POP]"),
-        ("statsAll -t Orders", TOPIC, READERS),
-        ("allocateMQ -t Orders -i 10.0.0.1,10.0.0.2", "10.0.0.2", TOPIC),
-        # users and what they may do
-        (f"5: createUser {at} -u Shopper -p 12345678 -t Normal", "{broker} success"),
-        (f"5: getUser {at} -u Shopper", "Shopper", "Normal"),
-        (f"5: updateUser {at} -u Shopper -t Super", "{broker} success"),
-        (f"5: listUser {at}", "Shopper", "Super"),
-        (f"5: createAcl {at} -s User:Shopper -r Topic:Orders -a Pub -d Allow", "{broker} success"),
-        (f"5: getAcl {at} -s User:Shopper", "Topic:Orders", "Pub", "Allow"),
-        (f"5: updateAcl {at} -s User:Shopper -r Topic:Orders -a Sub -d Deny", "{broker} success"),
-        (f"5: listAcl {at}", "User:Shopper", "Sub", "Deny"),
-        (f"5: deleteAcl {at} -s User:Shopper", "{broker} success"),
-        (f"5: deleteUser {at} -u Shopper", "{broker} success"),
-        # the name server
-        ("updateKvConfig -s Space -k colour -v red", "success"),
-        ("deleteKvConfig -s Space -k colour", "success"),
-        ("updateOrderConf -m put -t Orders -v broker-a:4", "broker-a:4"),
-        ("updateOrderConf -m get -t Orders", "broker-a:4"),
-        ("updateOrderConf -m delete -t Orders", "success"),
-        ("updateNamesrvConfig -k orderMessageEnable -v true", "orderMessageEnable"),
-        ("getNamesrvConfig", "orderMessageEnable", "true"),
-        (f"wipeWritePerm -b {BROKER}", BROKER, "OK"),
-        ("topicRoute -t Made -l", "3          5           4 "),
-        (f"addWritePerm -b {BROKER}", BROKER, "OK"),
-        ("topicRoute -t Made -l -n {namesrv}", "3          5           6 "),
-        # files
-        (f"exportMetadata {of} -f {folder}", "success"),
-        (f"exportConfigs {of} -f {folder}", "success"),
-        (f"exportMetrics {of} -f {folder}", "success"),
-    )
     is_old = names["version"] < "V5"
-    for command, *expected in table:
+    for command, *expected in chain.from_iterable(COMMANDS.values()):
         if is_old and command.startswith(NEW_IN_5):
             continue
         text = command.removeprefix(NEW_IN_5).format(**names)
@@ -251,6 +138,7 @@ def test_mqadmin_administers_the_embedded_broker(
             until(lambda: not any(broker.groups[one].lag() for one in GROUPS), START_S)
             producer.send(Message(TOPIC, b"later", tags="TagC"))
             names = {
+                "folder": str(tmp_path),
                 "namesrv": broker.namesrv_addr,
                 "broker": broker.addr,
                 "version": "V" + release.replace(".", "_"),
@@ -268,7 +156,9 @@ def test_mqadmin_administers_the_embedded_broker(
                 "stored": "2",
                 "all": "5",
             }
-            table = list(rows(names, tmp_path))
+            for name, text in FILES.items():
+                (tmp_path / name).write_text(text)
+            table = list(rows(names))
             said = outputs(release, [row.command for row in table], tmp_path)
     problems = [
         f"{row.command}\n{text or 'did not run'}\n-> lacks {missing}"

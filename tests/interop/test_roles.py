@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from queue import Queue
-from threading import Event
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster
 from embedded_broker.kit.process import Servers, servers
+from embedded_broker.kit.real import wait_until
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -34,6 +35,7 @@ CLOCK = SystemClock()
 TOPIC, GROUP = "Followed", "G_followed"
 MESSAGES = 200
 WAIT_SECONDS = 60.0
+eventually = partial(wait_until, timeout=WAIT_SECONDS)
 SIZES = {"mappedFileSizeCommitLog": 67_108_864, "mappedFileSizeConsumeQueue": 600_000}
 SLAVE = {
     "brokerRole": "SLAVE",
@@ -41,14 +43,6 @@ SLAVE = {
     "brokerName": "broker-a",
     "slaveReadEnable": "true",
 }
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Return when a condition holds; looks again and again."""
-    deadline_ms = CLOCK.now_ms + WAIT_SECONDS * 1000
-    while not condition():
-        assert CLOCK.now_ms < deadline_ms, what
-        Event().wait(0.2)
 
 
 def log_end(address: str) -> int:
@@ -76,7 +70,7 @@ def fill(cluster: EmbeddedCluster) -> None:
             producer.send(Message(TOPIC, b"%d" % number, tags="t", keys=f"k{number}"))
         producer.send(Message(TOPIC, b"timer").set_delay_time_sec(3600))
         producer.send(Message(TOPIC, b"level").set_delay_time_level(1))
-    wait_until(
+    eventually(
         lambda: len(master.messages.in_topic(TOPIC)) == MESSAGES + 1, "the level is delivered"
     )
 
@@ -98,8 +92,8 @@ def slave(cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Servers]:
         tmp_path, "5.3.3", settings=SLAVE, cache=CACHE, beside=cluster.namesrv_addr, politely=False
     ) as made:
         master = cluster["broker-a"]
-        wait_until(lambda: log_end(made.broker_addr) == log_end(master.addr), "the log follows")
-        wait_until(lambda: not differences(master, made), f"tables: {differences(master, made)}")
+        eventually(lambda: log_end(made.broker_addr) == log_end(master.addr), "the log follows")
+        eventually(lambda: not differences(master, made), f"tables: {differences(master, made)}")
         yield made
 
 
@@ -197,7 +191,7 @@ def test_our_slave_follows_a_real_master_and_serves_what_it_has_when_that_is_gon
                 ends = log_end(master.broker_addr) == log_end(ours.addr)
                 return ends and TOPIC in ours.topics and len(ours.messages.in_topic(TOPIC)) == 202
 
-            wait_until(has_all, "our slave has what the master has")
+            eventually(has_all, "our slave has what the master has")
             assert [one.body for one in ours.messages.by_key(TOPIC, "k7")] == [b"7"]
             os.kill(master.broker_pid, signal.SIGKILL)
             assert read_all(master.namesrv_addr, len(wanted)) == wanted
@@ -232,10 +226,10 @@ def test_a_real_slave_acts_as_master_for_what_is_due_and_puts_it_on_our_other_br
             is_there = log_end(slave.broker_addr) == log_end(master.addr)
             return is_there and checkpoints == [1, 1]
 
-        wait_until(follows, "the slave has both, and knows how far the wheel is")
+        eventually(follows, "the slave has both, and knows how far the wheel is")
         assert CLOCK.now_ms < due_ms, "the machine is too slow for this test"
         cluster.stop("broker-a")
-        wait_until(lambda: len(other.messages.in_topic(TOPIC)) == 2, "both are delivered")
+        eventually(lambda: len(other.messages.in_topic(TOPIC)) == 2, "both are delivered")
         found = {one.body: one for one in other.messages.in_topic(TOPIC)}
     assert found.keys() == {b"timer", b"level"}
     assert int(found[b"timer"].stored_at.timestamp() * 1000) >= due_ms

@@ -30,7 +30,7 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     Message,
     MessageExt,
-    SendFailedError,
+    PermissionDeniedError,
     TlsConfig,
 )
 from rocketmq_py.protocol import signing
@@ -346,7 +346,7 @@ def test_our_client_signs_and_speaks_tls_with_a_real_broker(
             producer.send(Message(topic, one))
         for future in [producer.send_async(Message(topic, one)) for one in bodies[10:]]:
             future.result(WAIT_S)
-        with pytest.raises(SendFailedError, match="has no permission"):
+        with pytest.raises(PermissionDeniedError, match="has no permission"):
             producer.send(Message("OursForbidden", b"no"))
         got = [inbox.arrived.get(timeout=WAIT_S) for _ in bodies]
     assert sorted(got) == sorted(bodies)

@@ -177,6 +177,7 @@ QUESTIONS: dict[str, Ask] = {
     "heartbeats": subscribed(
         ("SQL92", "amount >"),
         ("SQL92", "amount = 7"),
+        ("SQL92", ""),
         ("TAG", "*"),
         ("SQL92", "region = 'east'"),
     ),

@@ -35,6 +35,7 @@ from rocketmq_py import (
 )
 from tests.interop.java_tools import ROOT
 from tests.interop.real_broker import RealCluster, real_cluster
+from tests.waiting import until
 
 CLOCK = SystemClock()
 TOPIC = "Exchange"
@@ -164,9 +165,7 @@ def ours_in(store: Path, *, how_it_ends: signal.Signals) -> Iterator[str]:
 
 def wait_until_saved(topics: Path) -> None:
     """Return when the new topic is in the table's file: a kill before that forgets it."""
-    deadline_ms = CLOCK.now_ms + WAIT_SECONDS * 1000
-    while not (topics.exists() and TOPIC in topics.read_text(encoding="utf-8")):
-        assert CLOCK.now_ms < deadline_ms, f"{topics} never names the topic"
+    until(lambda: topics.exists() and TOPIC in topics.read_text(encoding="utf-8"), WAIT_SECONDS)
 
 
 class Inbox:

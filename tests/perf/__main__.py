@@ -12,7 +12,7 @@ import importlib
 import sys
 from importlib.util import find_spec
 
-from tests.perf import spark_scale, timer_store
+from tests.perf import java_load, spark_scale, timer_store
 from tests.perf.spark_session import USUAL, add_options
 
 BENCHES = (
@@ -25,7 +25,7 @@ BENCHES = (
     "sliced",
     "client_path",
     "lost_host",
-    "java_load",
+    *java_load.PARTS,
     "java_consume",
     "java_ceiling",
     "acl",
@@ -78,6 +78,8 @@ def main(arguments: list[str]) -> None:
             timer_store.main(name)
         elif name in spark_scale.PARTS:
             spark_scale.main(name)
+        elif name in java_load.PARTS:
+            java_load.main(name)
         else:
             importlib.import_module(f"tests.perf.{name}").main()
 

@@ -2,7 +2,9 @@
 
 One window of asynchronous sends goes to the queues of two brokers, in processes of their own. At
 the same time another thread sends to whatever broker is next, one message each millisecond. The
-third broker is as well as the others, or its host swallows every connect.
+third broker is as well as the others, or its host swallows every connect. The rate is of all that
+the two brokers take: of the other thread's messages two thirds when all is well, each one when the
+third broker's host is lost.
 """
 
 from __future__ import annotations
@@ -24,8 +26,7 @@ from tests.perf.server_process import served
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer, route_of
 
 WINDOW = 64
-SECONDS = 10.0
-"""The first one, in which the client finds out and sends again what waited, is a tenth."""
+SECONDS = 3.0
 BODY = b"x" * 256
 
 
@@ -44,12 +45,16 @@ def names_of(addresses: list[str]) -> Iterator[str]:
 
 
 def load(producer: DefaultMQProducer, queues: list[MessageQueue]) -> tuple[float, float]:
-    """Messages a second to the queues, and the 99th percentile of their latencies in ms."""
+    """Messages a second that the two brokers take; 99th percentile of the window's latency in ms.
+
+    Raises what a send raises that fails: a lost host costs time, and no message.
+    """
     over = threading.Event()
+    anywhere: list[Future[SendResult]] = []
 
     def elsewhere() -> None:
         while not over.wait(0.001):
-            producer.send_async(Message("Lost", BODY))
+            anywhere.append(producer.send_async(Message("Lost", BODY)))
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
@@ -69,7 +74,9 @@ def load(producer: DefaultMQProducer, queues: list[MessageQueue]) -> tuple[float
         )
     over.set()
     thread.join()
-    return len(latencies) / SECONDS, statistics.quantiles(latencies, n=100)[98] * 1000
+    results = [future.result() for future in anywhere]
+    taken = len(latencies) + sum(one.message_queue.broker_name != "c" for one in results)
+    return taken / SECONDS, statistics.quantiles(latencies, n=100)[98] * 1000
 
 
 def run(addresses: list[str]) -> tuple[float, float]:

@@ -15,7 +15,9 @@ from attrs import frozen
 from tests.perf.measure import ENVIRONMENT, ROOT
 
 SILENT = [sys.executable, "-m", "tests.perf.silent_server", "serve"]
-SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
+_MAIN = "from embedded_broker.cli import main; main()"
+SERVE = [sys.executable, "-c", _MAIN, "serve"]
+WITHOUT_FAST = [sys.executable, "-c", f"import sys; sys.modules['uvloop'] = None; {_MAIN}", "serve"]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -46,11 +48,14 @@ def cpu_seconds(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def served(*options: str, silent: bool = False) -> Iterator[Served]:
-    """Start `serve` on free ports and stop it at the end; a silent one stores nothing."""
+def served(*options: str, silent: bool = False, fast: bool = True) -> Iterator[Served]:
+    """Start `serve` on free ports and stop it at the end.
+
+    A silent one stores nothing; one that is not ``fast`` does without that extra.
+    """
     started = time.perf_counter()
     command = [
-        *(SILENT if silent else SERVE),
+        *(SILENT if silent else SERVE if fast else WITHOUT_FAST),
         "--namesrv-port",
         "0",
         "--broker-port",

@@ -2,12 +2,12 @@
 
 RocketMQ's ClientManageProcessor, DefaultConsumerIdsChangeListener and ClientHousekeepingService. A
 heartbeat registers the connection for its groups, creates the group's settings and its retry topic,
-and replaces its subscriptions. Every member of a changed group is told, the newcomer too. A client
-that has sent no heartbeat for channelExpiredTimeout of session time loses its connection and its
-memberships; the original looks every 10 s, here it happens to the millisecond.
+and replaces its subscriptions and filters. Every member of a changed group is told, the newcomer
+too. A client that has sent no heartbeat for channelExpiredTimeout of session time loses its
+connection and its memberships; the original looks every 10 s, here it happens to the millisecond.
 """
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Final
 
 from attrs import define, field
@@ -18,6 +18,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.consumers.filters import ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import (
     ConsumerGroup,
@@ -51,6 +52,7 @@ class Clients:
     _topics: TopicTable
     _groups: GroupTable
     _consumers: ConsumerRegistry
+    _filters: ConsumerFilterTable
     _producers: ProducerRegistry
     _calls: Calls
     _forget: Sequence[Callable[[Peer], None]]
@@ -61,7 +63,7 @@ class Clients:
     def heartbeat(
         self, peer: Peer, data: HeartbeatData, language: int, version: int
     ) -> Generator[None, None, bool]:
-        """Register producers and consumers of one client, a group in each step.
+        """Register producers and consumers of one client, a group or a filter in each step.
 
         Says whether it must tell its subscriptions next time, because they are not those that the
         broker knows. Refuses a client that is in too many groups.
@@ -72,6 +74,8 @@ class Clients:
         for consumer in data.consumer_data_set:
             _check_room(consumer.group_name, self._consumers.of_peer(peer), "consumer")
             is_outdated |= self._enter(consumer, member, data)
+            if not data.without_sub:
+                yield from self._keep_filters(consumer, peer)
             yield
             if peer.closed:
                 return is_outdated  # it has left already
@@ -108,6 +112,14 @@ class Clients:
             self._tell_again_soon(data.group_name)
         return group is not None and group.is_outdated(whole.heartbeat_fingerprint or 0)
 
+    def _keep_filters(self, data: ConsumerData, peer: Peer) -> Iterator[None]:
+        """Keep what a group filters by, as long as the client stays in it."""
+        if data.group_name in self._consumers.of_peer(peer):
+            for _ in self._filters.register(data.group_name, data.subscription_data_set):
+                yield
+                if data.group_name not in self._consumers.of_peer(peer):
+                    return
+
     def unregister(
         self, peer: Peer, *, producer_group: str | None, consumer_group: str | None
     ) -> None:
@@ -118,16 +130,24 @@ class Clients:
             lost = self._consumers.unregister(consumer_group, peer)
             settings = self._groups.get(consumer_group)
             wants_notice = settings is None or settings.notify_consumer_ids_changed_enable
-            if lost is not None and wants_notice:
-                self._tell(lost)
+            if lost is not None:
+                self._note_loss(lost)
+                if wants_notice:
+                    self._tell(lost)
 
     def has_left(self, peer: Peer) -> None:
         """Drop everything a connection was member of and tell the groups that lost it."""
         self._producers.drop(peer)
         for group in self._consumers.drop(peer):
+            self._note_loss(group)
             self._tell(group)
         for forget in self._forget:
             forget(peer)
+
+    def _note_loss(self, group: ConsumerGroup) -> None:
+        """Let the filters of a group die with its last member."""
+        if not group.members:
+            self._filters.unregister(group.name)
 
     # -- who is there -----------------------------------------------------------------------
 

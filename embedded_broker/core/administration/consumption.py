@@ -4,6 +4,7 @@ The part of RocketMQ's AdminBrokerProcessor behind mqadmin's reports. What may b
 step at a time. Must not know: requests. Read on: `offsets.py` for the progress of one group.
 """
 
+import json
 from collections.abc import Collection, Generator
 from typing import Final
 
@@ -13,6 +14,7 @@ from embedded_broker.core.administration.offsets import GroupOffsets
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.consumers.filters import ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry
 from embedded_broker.tables.offsets.table import OffsetTable
@@ -47,6 +49,7 @@ class Consumption:
     _topics: TopicTable
     _groups: GroupTable
     _consumers: ConsumerRegistry
+    _filters: ConsumerFilterTable
     _offsets: OffsetTable
     _progress: GroupOffsets
 
@@ -172,7 +175,10 @@ class Consumption:
         view = ConsumeQueueView(max_queue_index=queue.max_offset, min_queue_index=queue.min_offset)
         if group:
             view.subscription_data = self.subscription(group, topic)
-            view.filter_data = "null"  # what Java writes for tags
+            kept = self._filters.find(topic, group)
+            view.filter_data = json.dumps(
+                kept and kept.to_document(), indent="\t", separators=(",", ":")
+            )
             if view.subscription_data is None:
                 view.filter_data = f"{group}@{topic} is not online!"
         end = index + min(count, ENTRIES_MAX)

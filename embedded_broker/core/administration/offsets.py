@@ -236,12 +236,14 @@ class GroupOffsets:
         queue_id: int = -1,
         offset: int | None = None,
         force: bool = False,
+        as_list: bool = False,
     ) -> Generator[None, None, dict[MessageQueueKey, int]]:
         """Let a group continue at a store time, in all queues or one, or in one at an offset.
 
         Gives the new places; a queue is looked for or reset in each step. Refuses an unknown topic,
         group or queue and an offset outside the queue; before 5.3 a group without an offset in
-        every queue, and one of which nobody is online.
+        every queue, and one of which nobody is online. C++ members are told a list of queues, all
+        members with `as_list`.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -272,7 +274,9 @@ class GroupOffsets:
                     f"Target offset {offset} not in consume queue range [{low}-{high}]",
                 )
             targets = {queue_id: offset}
-        yield from self.resets(group, name, targets, timestamp=timestamp, tell_absent=True)
+        yield from self.resets(
+            group, name, targets, timestamp=timestamp, tell_absent=True, as_list=as_list
+        )
         places = {}
         for one, found in targets.items():
             places[self._key(name, one)] = found
@@ -321,6 +325,7 @@ class GroupOffsets:
         *,
         timestamp: int = _TO_THE_END,
         tell_absent: bool = False,
+        as_list: bool = False,
     ) -> Iterator[None]:
         """Let a group continue at other offsets, a queue in each step, and tell its members.
 
@@ -343,10 +348,15 @@ class GroupOffsets:
             yield
         if at_pull or live is None:
             return
-        call = ResetOffsets(
-            group=group, topic=topic, timestamp=timestamp, offsets=self._by_key(topic, targets)
-        )
-        for peer in live.members:
+        offsets = self._by_key(topic, targets)
+        for peer, member in live.members.items():
+            call = ResetOffsets(
+                group=group,
+                topic=topic,
+                timestamp=timestamp,
+                offsets=offsets,
+                as_list=as_list or member.is_cpp,
+            )
             self._calls.ask(peer, call)
 
     # -- shared -----------------------------------------------------------------------------

@@ -59,10 +59,9 @@ class Filters:
         if (kind or TAG) == TAG:
             return  # nobody looks at tags there
         self.allow(kind)
-        try:
-            self.made(kind, expression)
-        except BodyError as error:
-            raise Refused(Reason.SUBSCRIPTION_PARSE_FAILED, error.reason) from error
+        problem = self.problem(kind, expression)
+        if problem is not None:
+            raise Refused(Reason.SUBSCRIPTION_PARSE_FAILED, problem)
 
     def of(self, kind: str | None, expression: str) -> Filter | None:
         """Give the filter of an expression that somebody asks with; None: every message passes.
@@ -77,6 +76,14 @@ class Filters:
                 Reason.SUBSCRIPTION_PARSE_FAILED,
                 f"parse the consumer's subscription failed: {error.reason}",
             ) from error
+
+    def problem(self, kind: str | None, expression: str) -> str | None:
+        """Say what is wrong with an expression, whoever may use it; None: nothing."""
+        try:
+            self.made(kind, expression)
+        except BodyError as error:
+            return error.reason
+        return None
 
     def made(
         self, kind: str | None, expression: str, codes: frozenset[int] = _NO_CODES

@@ -46,6 +46,11 @@ class Member:
         return "{}:{}".format(*self.connection.remote[:2])
 
     @property
+    def is_cpp(self) -> bool:
+        """Say whether it is a C++ client, which reads some bodies in a form of its own."""
+        return self.language == LanguageCode.CPP
+
+    @property
     def language_name(self) -> str:
         """The name of its language; OTHER for a number that has none."""
         known = self.language in LanguageCode.__members__.values()

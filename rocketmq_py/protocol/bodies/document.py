@@ -7,7 +7,7 @@ written, so a field whose default is not None reads back as its default. Must no
 the families are the modules beside this one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, Self, cast, get_args, get_origin, get_type_hints
 
@@ -26,6 +26,14 @@ _Reader = Callable[[Any], Any]
 def wire(name: str) -> dict[str, str]:
     """Metadata of a field whose name in the document is not its own name in camel case."""
     return {"wire": name}
+
+
+def ordinals(*names: str) -> dict[str, tuple[str, ...]]:
+    """Metadata of a field that holds one of these names, or a number that counts them from 0.
+
+    Java writes the name of an enumeration's member, C++ its number.
+    """
+    return {"ordinals": names}
 
 
 class MessageQueueKey(NamedTuple):
@@ -87,7 +95,11 @@ def _table(cls: type) -> tuple[_Line, ...]:
     if table is None:
         kinds = get_type_hints(cls)
         table = tuple(
-            _Line(f.name, f.metadata.get("wire") or _camel_case(f.name), _reader(kinds[f.name]))
+            _Line(
+                f.name,
+                f.metadata.get("wire") or _camel_case(f.name),
+                _reader_of(kinds[f.name], f.metadata),
+            )
             for f in fields(cls)
         )
         _TABLES[cls] = table
@@ -151,6 +163,22 @@ def _reader(kind: Any) -> _Reader:
     if origin in {list, frozenset}:
         return _list_reader(cast("type[list[Any]]", origin), _reader(inner[0]))
     raise TypeError(f"no reader for {kind!r}")
+
+
+def _reader_of(kind: Any, metadata: Mapping[str, Any]) -> _Reader:
+    names = metadata.get("ordinals")
+    return _ordinal_reader(names) if names else _reader(kind)
+
+
+def _ordinal_reader(names: tuple[str, ...]) -> _Reader:
+    def read(value: Any) -> str:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return _read_text(value)
+        if 0 <= value < len(names):
+            return names[value]
+        raise _Mismatch(f"number of one of {', '.join(names)}", value)
+
+    return read
 
 
 def _read_text(value: Any) -> str:

@@ -2,11 +2,12 @@
 
 Bodies of 38, 41, 42, 43, 46, 200, 201, 203, 208, 220 and 225. Sources: `SubscriptionGroupConfig`,
 `GetConsumerListByGroupResponseBody`, `ConsumerConnection`, `ConsumeStats`,
-`CheckClientRequestBody`, `ResetOffsetBody`, `LockBatchRequestBody`, `LockBatchResponseBody`,
-`UnlockBatchRequestBody`.
+`CheckClientRequestBody`, `ResetOffsetBody`, `ResetOffsetBodyForC`, `LockBatchRequestBody`,
+`LockBatchResponseBody`, `UnlockBatchRequestBody`.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from attrs import define, field
 
@@ -138,6 +139,33 @@ class ResetOffsetBody(Document):
     """Where a group continues: the body of 220, and of the answer to 222."""
 
     offset_table: dict[MessageQueueKey, int] = field(factory=dict)
+
+
+@define
+class MessageQueueForC(Document):
+    """A queue and the offset at which it is continued."""
+
+    broker_name: str = ""
+    offset: int = 0
+    queue_id: int = 0
+    topic: str = ""
+
+
+@define
+class ResetOffsetBodyForC(Document):
+    """The body of 220 for C++ clients, which read no table with queues as keys."""
+
+    offset_table: list[MessageQueueForC] = field(factory=list)
+
+    @classmethod
+    def of(cls, offsets: Mapping[MessageQueueKey, int]) -> Self:
+        """List the queues of a table."""
+        return cls(
+            [
+                MessageQueueForC(queue.broker_name, offset, queue.queue_id, queue.topic)
+                for queue, offset in offsets.items()
+            ]
+        )
 
 
 @define

@@ -9,7 +9,7 @@ from typing import Final, Self
 from attrs import define, field
 
 from rocketmq_py.errors import BodyError
-from rocketmq_py.protocol.bodies.document import Document, wire
+from rocketmq_py.protocol.bodies.document import Document, ordinals, wire
 from rocketmq_py.protocol.tag_hash import java_hash
 
 CONSUME_ACTIVELY: Final = "CONSUME_ACTIVELY"
@@ -20,6 +20,18 @@ BROADCASTING: Final = "BROADCASTING"
 FROM_LAST_OFFSET: Final = "CONSUME_FROM_LAST_OFFSET"
 FROM_FIRST_OFFSET: Final = "CONSUME_FROM_FIRST_OFFSET"
 FROM_TIMESTAMP: Final = "CONSUME_FROM_TIMESTAMP"
+CONSUME_TYPES: Final = (CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP)
+MESSAGE_MODELS: Final = (BROADCASTING, CLUSTERING)
+STARTS: Final = (
+    FROM_LAST_OFFSET,
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    FROM_FIRST_OFFSET,
+    FROM_TIMESTAMP,
+)
+"""The order of each enumeration, by which C++ clients number it; RocketMQ keeps the three old names
+of `ConsumeFromWhere` for that alone."""
 
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
@@ -75,9 +87,9 @@ class ConsumerData(Document):
     """One consumer group of the client."""
 
     group_name: str = ""
-    consume_type: str = CONSUME_PASSIVELY
-    message_model: str = CLUSTERING
-    consume_from_where: str = FROM_LAST_OFFSET
+    consume_type: str = field(default=CONSUME_PASSIVELY, metadata=ordinals(*CONSUME_TYPES))
+    message_model: str = field(default=CLUSTERING, metadata=ordinals(*MESSAGE_MODELS))
+    consume_from_where: str = field(default=FROM_LAST_OFFSET, metadata=ordinals(*STARTS))
     subscription_data_set: list[SubscriptionData] = field(factory=list)
     unit_mode: bool = False
 

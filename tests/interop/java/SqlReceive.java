@@ -38,6 +38,9 @@ public class SqlReceive {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        // One thread: of two, the one with "last" may be the first to hand it over.
+        consumer.setConsumeThreadMin(1);
+        consumer.setConsumeThreadMax(1);
         consumer.subscribe(topic, wanted);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             came.addAll(messages);

@@ -1,12 +1,12 @@
 """Peers of a broker in tests: one that keeps what it gets, and a raw TCP client."""
 
-import socket
 from pathlib import Path
 
 from embedded_broker.remoting.endpoint import Connection
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder
+from tests.unit.embedded_broker.socket_peer import SocketPeer
 
 
 class Peer(Connection):
@@ -27,17 +27,13 @@ class Peer(Connection):
         self.closed = True
 
 
-class RawClient:
+class RawClient(SocketPeer):
     """A socket that speaks frames and nothing else."""
 
     def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=20)
+        super().__init__(address)
         self.decoder = FrameDecoder()
         self.arrived: list[Frame] = []
-
-    def write(self, data: bytes) -> None:
-        self.socket.sendall(data)
 
     def send(self, *commands: RemotingCommand) -> None:
         self.write(b"".join(command.encode() for command in commands))
@@ -45,10 +41,7 @@ class RawClient:
     def frame(self) -> Frame:
         """The next frame; ``ConnectionError`` when the server closes first."""
         while not self.arrived:
-            data = self.socket.recv(65_536)
-            if not data:
-                raise ConnectionResetError("the server closed the connection")
-            self.arrived += self.decoder.feed(data)
+            self.arrived += self.decoder.feed(self.read())
         return self.arrived.pop(0)
 
     def receive(self) -> RemotingCommand:
@@ -72,9 +65,6 @@ class RawClient:
             return self.socket.recv(65_536) == b""
         except ConnectionResetError:
             return True
-
-    def close(self) -> None:
-        self.socket.close()
 
 
 def open_files() -> set[str]:

@@ -26,7 +26,7 @@ def broker_and_pull() -> Iterator[Waiting]:
         fields = pull_fields("T", 0, sysFlag="6", suspendTimeoutMillis="60000")
         opaque = peer.post(RequestCode.PULL_MESSAGE, fields)
         broker.wait_for(lambda b: len(b._parts().consume.waiters) == 1, timeout=GUARD_S)
-        yield broker, peer._socket, opaque
+        yield broker, peer.socket, opaque
 
 
 @pytest.mark.case("K22")

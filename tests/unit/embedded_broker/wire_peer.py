@@ -5,10 +5,8 @@ Nothing of the SDK is used: what a test proves here, any client of any language 
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, FLAG_RESPONSE, PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -16,46 +14,25 @@ from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.protocol.json_text import dumps
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
 from rocketmq_py.protocol.properties import encode_properties
-
-HANG_GUARD_S = 20.0
+from tests.unit.embedded_broker.socket_peer import SocketPeer
 
 Connect = Callable[[str], "WirePeer"]
 
 
-class WirePeer:
+class WirePeer(SocketPeer):
     """One TCP connection. Pushes of the broker are kept in `pushed`, answers by their opaque."""
 
     def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=HANG_GUARD_S)
+        super().__init__(address)
         self._decoder = FrameDecoder()
         self._opaque = 0
         self._answers: dict[int, RemotingCommand] = {}
         self.pushed: list[RemotingCommand] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     @property
     def port(self) -> int:
         """The local port: what the broker stores as born host."""
-        return int(self._socket.getsockname()[1])
-
-    def close(self) -> None:
-        """End the connection."""
-        self._socket.close()
-
-    def write(self, data: bytes) -> None:
-        """Send bytes as they are."""
-        self._socket.sendall(data)
+        return int(self.socket.getsockname()[1])
 
     def post(
         self,
@@ -124,17 +101,13 @@ class WirePeer:
     def wait_closed(self) -> bool:
         """Wait until the broker has closed the connection, whatever it sends before."""
         try:
-            while self._socket.recv(65536):
-                pass
+            while True:
+                self.read()
         except ConnectionError:
-            pass
-        return True
+            return True
 
     def _receive(self) -> None:
-        data = self._socket.recv(65536)
-        if not data:
-            raise ConnectionError("the broker closed the connection")
-        for frame in self._decoder.feed(data):
+        for frame in self._decoder.feed(self.read()):
             command = RemotingCommand.decode(frame)
             if command.flag & FLAG_RESPONSE:
                 self._answers[command.opaque] = command

@@ -17,7 +17,7 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.registry import QueueLocks
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import LockBatchRequest, LockBatchResponse, ResetOffsetBody
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import (
     GetConsumeStatsRequestHeader,
@@ -138,6 +138,7 @@ class AdminBrokerProcessor:
             queue_id=header.queue_id,
             offset=header.offset,
             force=header.is_force,
+            as_list=request.command.language == LanguageCode.CPP,
         )
         body = yield ResetOffsetBody(offsets).encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)

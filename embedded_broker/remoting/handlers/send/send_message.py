@@ -8,7 +8,7 @@ MSG_REGION and TRACE_ON. Read on: `embedded_broker/core/produce.py` for what bec
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from attrs import define, field
 
@@ -23,7 +23,7 @@ from embedded_broker.remoting.endpoint import (
     RequestError,
     Send,
 )
-from embedded_broker.remoting.handlers.send.send_form import SendForm
+from embedded_broker.remoting.handlers.send.send_form import FORMS_MAX, SendForms
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
@@ -46,8 +46,6 @@ from rocketmq_py.protocol.properties import Prop
 _BEGIN: Final = b'{"code":310,'
 _INT32_MAX: Final = 0x7FFF_FFFF
 _LONG_DIGITS: Final = 19
-FORMS_MAX: Final = 1024
-"""So many forms of headers are remembered."""
 # Fields that are the same in many headers.
 _form: Final = itemgetter("c", "d", "e", "f", "h", "j", "k", "m")
 # Values that occur nowhere else in an answer: what is around them is kept.
@@ -75,9 +73,7 @@ class SendMessageProcessor:
     _pattern: bytes = field(init=False)
     _recall_pattern: bytes = field(init=False)
     _terms: dict[tuple[str, ...], Terms] = field(factory=dict, init=False)
-    _known: SendForm | None = field(default=None, init=False)
-    _before: tuple[str, Terms] | None = field(default=None, init=False)
-    _learnt: tuple[str, Terms] | None = field(default=None, init=False)
+    _forms: SendForms = field(factory=SendForms, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._host_digits = self._store_host.hex().upper()
@@ -152,11 +148,11 @@ class SendMessageProcessor:
         header = frame.header
         if not header.startswith(_BEGIN) or len(header) > HEADER_KEPT_MAX:
             return None
-        known = self._known
+        known = self._forms.find(header)
         if known is not None and (found := known.read(header)) is not None:
-            born, text, opaque = found
-            message = Incoming(known.topic, frame.body, text, born, known.terms)
-            return Send(frame, opaque, known.fields, message)
+            born_ms, text, opaque, fields = found
+            message = Incoming(known.topic, frame.body, text, born_ms, known.terms)
+            return Send(frame, opaque, fields, message)
         try:
             document = loads(header)
             ext = document["extFields"]
@@ -178,18 +174,10 @@ class SendMessageProcessor:
             if terms is None and (terms := self._learn(form, ext)) is None:
                 return None
             message = Incoming(topic, frame.body, text, int(born), terms)
-            self._learn_form(header, document, message)
+            self._forms.learn(header, document, message)
         except (AttributeError, KeyError, TypeError, ValueError):
             return None  # an odd header: `_send` says what is wrong with it
         return Send(frame, opaque, ext, message)
-
-    def _learn_form(self, header: bytes, document: dict[str, Any], message: Incoming) -> None:
-        """Learn what headers look like that follow each other; once as long as they do."""
-        where = message.topic, message.terms
-        if where == self._before and where != self._learnt:
-            self._learnt = where
-            self._known = SendForm.of(header, document, message)
-        self._before = where
 
     def _learn(self, form: tuple[str, ...], ext: Mapping[str, str]) -> Terms | None:
         """Read a header whose fields look like this, so that the next one need not be read."""

@@ -16,8 +16,8 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     Message,
     MessageExt,
+    PermissionDeniedError,
     RocketMQError,
-    SendFailedError,
     TlsConfig,
 )
 from rocketmq_py.errors import ConfigError
@@ -228,7 +228,7 @@ def test_accounts_are_asked_for_in_one_process_as_over_tcp(
         futures = [producer.send_async(Message("T", b"signed")) for _ in range(50)]
         for future in futures:
             future.result(GUARD_S)
-        with pytest.raises(SendFailedError, match="No default permission for topic:U"):
+        with pytest.raises(PermissionDeniedError, match="No default permission for topic:U"):
             producer.send(Message("U", b"not allowed"))
         broker.wait_for(lambda _: len(listener.bodies) == 51, timeout=GUARD_S)
     assert broker.topics["U"].count() == 0
@@ -239,7 +239,7 @@ def test_nobody_sends_without_an_account(start_broker: Start, transport: str) ->
     broker = start_broker(acl=ACL, topics=["T"])
     for credentials in (None, Credentials("producer", "wrong secret")):
         with (
-            pytest.raises(SendFailedError, match="AclException"),
+            pytest.raises(PermissionDeniedError, match="AclException"),
             DefaultMQProducer(
                 "P",
                 namesrv_addr=broker.namesrv_addr,

@@ -17,6 +17,7 @@ from rocketmq_py import (
     DefaultMQProducer,
     Message,
     MQClientException,
+    PermissionDeniedError,
     SendStatus,
     TlsConfig,
     __version__,
@@ -86,7 +87,7 @@ def test_accounts_and_certificates_come_from_the_files_of_a_real_broker(
             DefaultMQProducer(
                 "G2", namesrv_addr=address, use_tls=True, tls_config=trusting
             ) as unknown,
-            pytest.raises(MQClientException, match=r"[Aa]ccess ?[Kk]ey"),
+            pytest.raises(PermissionDeniedError, match=r"[Aa]ccess ?[Kk]ey"),
         ):
             unknown.send(Message("T", b"x"))
         with (

@@ -1,55 +1,29 @@
-"""A slave of a few lines: reports and reads, and knows nothing of records."""
+"""A slave of a few lines, which knows nothing of records, and what its master knows of slaves."""
 
 from __future__ import annotations
 
-import socket
-from types import TracebackType
-from typing import Self
-
+from embedded_broker import EmbeddedBroker
+from embedded_broker.ha.service import HAService
 from rocketmq_py.protocol.transfer import Piece, PieceDecoder, encode_report
+from tests.unit.embedded_broker.socket_peer import SocketPeer
 
-HANG_GUARD_S = 20.0
 
-
-class RawSlave:
+class RawSlave(SocketPeer):
     """One connection to a master's HA address."""
 
     def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=HANG_GUARD_S)
+        super().__init__(address)
         self._decoder = PieceDecoder()
         self._arrived: list[Piece] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the connection."""
-        self._socket.close()
-
     def report(self, offset: int) -> None:
         """Say how far its log reaches."""
-        self._socket.sendall(encode_report(offset))
-
-    def write(self, data: bytes) -> None:
-        """Send bytes as they are."""
-        self._socket.sendall(data)
+        self.write(encode_report(offset))
 
     def piece(self) -> Piece:
         """Wait for the next piece; `ConnectionError` when the master ends the connection."""
         while not self._arrived:
-            data = self._socket.recv(65_536)
-            if not data:
-                raise ConnectionResetError("the master closed the connection")
-            self._arrived += self._decoder.feed(data)
+            self._arrived += self._decoder.feed(self.read())
         return self._arrived.pop(0)
 
     def read_to(self, end: int) -> bytes:
@@ -71,3 +45,10 @@ class RawSlave:
                 self.piece()
             except ConnectionError:
                 return True
+
+
+def service_of(broker: EmbeddedBroker) -> HAService:
+    """What knows the slaves of a broker."""
+    service = broker._parts().durability.replication.slaves
+    assert isinstance(service, HAService)
+    return service

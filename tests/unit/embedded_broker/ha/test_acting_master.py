@@ -17,7 +17,6 @@ from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.ha.waits import wait_until
 from tests.unit.embedded_broker.wire_peer import Connect
 
 ACTING = {"enableSlaveActingMaster": True, "enableRemoteEscape": True}
@@ -50,23 +49,23 @@ class Group:
         """Wait until the slave has the log, and the wheel as far as the master has it."""
         master, slave = self.master._parts(), self.slave._parts()
         end = master.store.log.max_offset
-        wait_until(self.slave, lambda: slave.store.log.max_offset == end)
+        self.slave.wait_for(lambda _: slave.store.log.max_offset == end)
         master.flush_everything()
         done = self.timers_of(self.master)._state.curr_queue_offset
         state = self.timers_of(self.slave)._state
-        wait_until(self.slave, lambda: state.curr_queue_offset == done)
+        self.slave.wait_for(lambda _: state.curr_queue_offset == done)
 
     def acts(self) -> bool:
         return self.timers_of(self.slave).should_running_dequeue
 
     def lose_master(self) -> None:
         self.master.crash()
-        wait_until(self.slave, self.acts)
+        self.slave.wait_for(lambda _: self.acts())
 
     def return_master(self) -> None:
         self.master.restart()
-        wait_until(self.slave, lambda: not self.acts())
-        wait_until(self.master, lambda: self.timers_of(self.master).should_running_dequeue)
+        self.slave.wait_for(lambda _: not self.acts())
+        self.master.wait_for(lambda _: self.timers_of(self.master).should_running_dequeue)
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass for both, also for one that is down."""
@@ -108,7 +107,7 @@ def start_group(
             clock=VirtualClock(START),
         )
         group = Group(other, master, slave)
-        wait_until(slave, lambda: "T" in slave._parts().topics)
+        slave.wait_for(lambda _: "T" in slave._parts().topics)
         return group
 
     return start
@@ -176,7 +175,7 @@ def test_what_the_slave_did_is_remembered_by_a_master_that_crashes_without_it(
     group.master._parts().flush_everything()
     group.slave.close()
     group.master.restart(crash=True)
-    wait_until(group.master, lambda: group.timers_of(group.master).should_running_dequeue)
+    group.master.wait_for(lambda _: group.timers_of(group.master).should_running_dequeue)
     group.master.clock.advance(60)
     assert group.delivered() == Counter({b"a": 1, b"b": 1, b"c": 1})
 
@@ -236,15 +235,16 @@ def test_supportActingMaster_shows_the_slave_in_its_masters_place(  # noqa: N802
     group = start_group()
     namesrv = connect(group.other.namesrv_addr)
     group.lose_master()
-    shown = []
+    shown: list[tuple[dict[int, str], int]] = []
     for value in (b"false", b"true"):
         option = b"supportActingMaster=" + value
         namesrv.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=option)
         answer = namesrv.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
         route = TopicRouteData.decode(answer.body)
-        shown += [one.broker_addrs for one in route.broker_datas if one.broker_name == "broker-a"]
-        shown += [one.perm for one in route.queue_datas if one.broker_name == "broker-a"]
-    assert shown == [{1: group.slave.addr}, 4, {0: group.slave.addr}, 4]
+        (broker,) = [one for one in route.broker_datas if one.broker_name == "broker-a"]
+        (queues,) = [one for one in route.queue_datas if one.broker_name == "broker-a"]
+        shown.append((broker.broker_addrs, queues.perm))
+    assert shown == [({1: group.slave.addr}, 4), ({0: group.slave.addr}, 4)]
 
 
 def test_a_second_slave_acts_only_when_the_first_is_away_too(
@@ -253,9 +253,9 @@ def test_a_second_slave_acts_only_when_the_first_is_away_too(
     group = start_group()
     config = {"namesrvAddr": group.other.namesrv_addr, **QUICK, **ACTING}
     second = start_broker(config={**config, "brokerRole": "SLAVE", "brokerId": 2})
-    wait_until(second, lambda: "T" in second._parts().topics)
+    second.wait_for(lambda _: "T" in second._parts().topics)
     group.send(b"due", seconds=5)
     group.lose_master()
     assert not group.timers_of(second).should_running_dequeue
     group.slave.close()
-    wait_until(second, lambda: group.timers_of(second).should_running_dequeue)
+    second.wait_for(lambda _: group.timers_of(second).should_running_dequeue)

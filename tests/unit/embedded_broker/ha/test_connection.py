@@ -10,8 +10,7 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.ha.connection import HAConnection
 from embedded_broker.remoting.server import TcpServer
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.ha.raw_slave import RawSlave
-from tests.unit.embedded_broker.ha.waits import service_of, wait_until
+from tests.unit.embedded_broker.ha.raw_slave import RawSlave, service_of
 
 SMALL = {"haListenPort": 0, "mappedFileSizeCommitLog": 4096}
 
@@ -69,7 +68,7 @@ def test_nothing_is_sent_before_the_first_report(start_broker: StartBroker) -> N
     broker = start_broker(config=SMALL, topics=["T"], session_clock=session)
     with RawSlave(broker.ha_addr) as slave:
         service = service_of(broker)
-        wait_until(broker, lambda: bool(service.slaves))
+        broker.wait_for(lambda _: bool(service.slaves))
         send(broker, 1)
         session.advance(7)
         slave.report(1)
@@ -84,7 +83,7 @@ def test_a_slave_that_has_everything_gets_heartbeats(start_broker: StartBroker) 
     with RawSlave(broker.ha_addr) as slave:
         slave.report(end)
         service = service_of(broker)
-        wait_until(broker, lambda: service.push_to_slave_max_offset == end)
+        broker.wait_for(lambda _: service.push_to_slave_max_offset == end)
         session.advance(7)
         assert slave.piece() == (end, b"")
 
@@ -94,10 +93,10 @@ def test_a_silent_slave_is_given_up(start_broker: StartBroker) -> None:
     broker = start_broker(config=SMALL, session_clock=session)
     with RawSlave(broker.ha_addr) as slave:
         service = service_of(broker)
-        wait_until(broker, lambda: bool(service.slaves))
+        broker.wait_for(lambda _: bool(service.slaves))
         session.advance(22)
         assert slave.is_ended()
-        wait_until(broker, lambda: not service.slaves)
+        broker.wait_for(lambda _: not service.slaves)
 
 
 def test_a_slave_beyond_the_end_waits_and_the_log_says_so(
@@ -107,10 +106,10 @@ def test_a_slave_beyond_the_end_waits_and_the_log_says_so(
     with RawSlave(broker.ha_addr) as slave:
         slave.report(1_000_000)
         service = service_of(broker)
-        wait_until(broker, lambda: service.push_to_slave_max_offset == 1_000_000)
-        wait_until(broker, lambda: "it gets nothing" in caplog.text)
+        broker.wait_for(lambda _: service.push_to_slave_max_offset == 1_000_000)
+        broker.wait_for(lambda _: "it gets nothing" in caplog.text)
         slave.report(1_000_001)
-        wait_until(broker, lambda: service.push_to_slave_max_offset == 1_000_001)
+        broker.wait_for(lambda _: service.push_to_slave_max_offset == 1_000_001)
     assert caplog.text.count("it gets nothing") == 1
 
 
@@ -120,7 +119,7 @@ def test_a_paused_broker_sends_nothing_and_goes_on_afterwards(start_broker: Star
     with RawSlave(broker.ha_addr) as slave:
         slave.report(1)
         service = service_of(broker)
-        wait_until(broker, lambda: service.push_to_slave_max_offset == 1)
+        broker.wait_for(lambda _: service.push_to_slave_max_offset == 1)
         broker.pause()
         send(broker, 3)
         end, log = log_of(broker)
@@ -135,8 +134,12 @@ def test_without_slaves_nobody_looks_at_the_log(start_broker: StartBroker) -> No
     door = broker._parts().door
     before = door._before_release
     with RawSlave(broker.ha_addr):
-        wait_until(broker, lambda: len(door._before_release) == len(before) + 1)
-    wait_until(broker, lambda: door._before_release == before)
+        broker.wait_for(lambda _: door._before_release != before)
+        looks = door._before_release
+        assert looks[: len(before)] == before
+        assert looks[len(before) :] == (service_of(broker)._see,)
+    broker.wait_for(lambda _: door._before_release != looks)
+    assert door._before_release == before
 
 
 def test_slaves_are_cut_off_by_a_reset_and_by_the_end(start_broker: StartBroker) -> None:
@@ -145,7 +148,7 @@ def test_slaves_are_cut_off_by_a_reset_and_by_the_end(start_broker: StartBroker)
     with RawSlave(address) as first:
         first.report(1)
         service = service_of(broker)
-        wait_until(broker, lambda: bool(service.slaves))
+        broker.wait_for(lambda _: bool(service.slaves))
         broker.reset()
         assert first.is_ended()
     send(broker, 2)
@@ -163,7 +166,7 @@ def test_a_connection_over_the_limit_is_refused(start_broker: StartBroker) -> No
     with RawSlave(broker.ha_addr) as first:
         first.report(1)
         service = service_of(broker)
-        wait_until(broker, lambda: bool(service.slaves))
+        broker.wait_for(lambda _: bool(service.slaves))
         with RawSlave(broker.ha_addr) as second:
             assert second.is_ended()
         assert len(service.slaves) == 1

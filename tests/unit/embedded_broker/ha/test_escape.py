@@ -13,7 +13,6 @@ from embedded_broker import EmbeddedBroker
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.ha.waits import wait_until
 from tests.unit.embedded_broker.wire_peer import Connect
 
 Delays = Callable[..., EmbeddedBroker]
@@ -83,8 +82,8 @@ def test_a_refusal_is_tried_again_until_it_is_there_once(
     delays.send("T", b"late", delay=timedelta(seconds=1))
     delays.send("T", b"level", delay_level=1)
     delays.clock.advance(2)
-    wait_until(target, lambda: len(bodies_inside(target)) == 2)
-    wait_until(delays, lambda: delays._parts().timers.count() == 0)
+    target.wait_for(lambda _: len(bodies_inside(target)) == 2)
+    delays.wait_for(lambda _: delays._parts().timers.count() == 0)
     assert sorted(bodies(target)) == [b"late", b"level"]
 
 
@@ -101,7 +100,7 @@ def test_a_topic_that_nobody_has_waits_until_somebody_has(
     delays.clock.advance(5)
     assert delays.timers.count() == 1
     connect(target.addr).create_topic("Late", queues=1)
-    wait_until(delays, lambda: delays._parts().timers.count() == 0)
+    delays.wait_for(lambda _: delays._parts().timers.count() == 0)
     assert [one.body for one in target.messages.in_topic("Late")] == [b"x"]
 
 

@@ -16,7 +16,7 @@ from rocketmq_py.errors import ConfigError, MQBrokerException
 from rocketmq_py.protocol.bodies.topics import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.ha.waits import service_of, wait_until
+from tests.unit.embedded_broker.ha.raw_slave import service_of
 from tests.unit.embedded_broker.wire_peer import Connect, bodies, consumer, pull_fields
 
 FILES = {"mappedFileSizeCommitLog": 4096, "haTransferBatchSize": 100}
@@ -52,7 +52,7 @@ def log_end(broker: EmbeddedBroker) -> int:
 
 def wait_for_log(master: EmbeddedBroker, slave: EmbeddedBroker) -> None:
     end = log_end(master)
-    wait_until(slave, lambda: slave._parts().store.log.max_offset == end)
+    slave.wait_for(lambda _: slave._parts().store.log.max_offset == end)
 
 
 def log_bytes(broker: EmbeddedBroker) -> bytes:
@@ -72,7 +72,7 @@ def test_a_slave_has_the_masters_log_and_queues_byte_for_byte(
     master: EmbeddedBroker, start_slave: Slave
 ) -> None:
     slave = start_slave()
-    wait_until(master, lambda: any(one.next_offset == 0 for one in service_of(master).slaves))
+    master.wait_for(lambda _: any(one.next_offset == 0 for one in service_of(master).slaves))
     for number in range(60):
         master.send("T", b"%d" % number * 10, tags="a", keys=f"k{number}")
     assert log_end(master) > 2 * 4096
@@ -87,7 +87,7 @@ def test_a_slave_serves_pulls_also_those_that_wait(
     master: EmbeddedBroker, start_slave: Slave, connect: Connect
 ) -> None:
     slave = start_slave()
-    wait_until(slave, lambda: "T" in slave._parts().topics)
+    slave.wait_for(lambda _: "T" in slave._parts().topics)
     peer = connect(slave.addr)
     peer.heartbeat("c1")
     fields = {"sysFlag": "6", "suspendTimeoutMillis": "15000", "queueId": "0"}
@@ -103,7 +103,7 @@ def test_a_slave_refuses_sends_as_the_original_and_pulls_unless_slaveReadEnable(
     start_slave: Slave, connect: Connect
 ) -> None:
     slave = start_slave(config={"slaveReadEnable": False})
-    wait_until(slave, lambda: "T" in slave._parts().topics)
+    slave.wait_for(lambda _: "T" in slave._parts().topics)
     peer = connect(slave.addr)
     for answer in (peer.send("T"), peer.pull("T")):
         assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_BUSY, REJECTED)
@@ -122,7 +122,7 @@ def test_a_slave_stands_in_the_routes_of_its_masters_name_server_until_it_ends(
         body = peer.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
         return ClusterInfo.decode(body).broker_addr_table["broker-a"].broker_addrs
 
-    wait_until(master, lambda: bool(registered().get(1)))
+    master.wait_for(lambda _: bool(registered().get(1)))
     assert registered() == {0: master.addr, 1: address}
     slave.close()
     assert registered() == {0: master.addr}
@@ -138,12 +138,12 @@ def test_a_slave_takes_over_topics_groups_and_offsets(
     assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit).code == ResponseCode.SUCCESS
     slave = start_slave()
     parts = slave._parts()
-    wait_until(slave, lambda: parts.offsets.query("G", "T", 1) == 5)
+    slave.wait_for(lambda _: parts.offsets.query("G", "T", 1) == 5)
     topic = parts.topics.get("Later")
     assert topic is not None
     assert (topic.read_queue_nums, topic.perm) == (3, 4)
     assert parts.topics.data_version() == master._parts().topics.data_version()
-    wait_until(slave, lambda: "G" in parts.groups)
+    slave.wait_for(lambda _: "G" in parts.groups)
     assert parts.groups.data_version() == master._parts().groups.data_version()
 
 
@@ -163,7 +163,7 @@ def test_a_slave_fills_its_wheel_and_delivers_nothing(
     master.send("T", b"level", delay_level=1)
     wait_for_log(master, slave)
     master._parts().flush_everything()
-    wait_until(slave, lambda: entered(slave) == 1)
+    slave.wait_for(lambda _: entered(slave) == 1)
     clock.advance(60)
     assert log_end(slave) == log_end(master)
     # Nothing was tried: an attempt would have been refused, and be tried again and again.
@@ -262,7 +262,7 @@ def test_a_reader_far_behind_is_sent_to_a_slave_if_slaves_are_read(
 
 def test_what_a_test_sends_to_a_slave_is_refused_too(start_slave: Slave) -> None:
     slave = start_slave()
-    wait_until(slave, lambda: "T" in slave._parts().topics)
+    slave.wait_for(lambda _: "T" in slave._parts().topics)
     with pytest.raises(MQBrokerException, match="is a slave") as raised:
         slave.send("T", b"x")
     assert raised.value.response_code == ResponseCode.SERVICE_NOT_AVAILABLE

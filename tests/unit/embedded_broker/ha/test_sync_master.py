@@ -9,8 +9,7 @@ from rocketmq_py.errors import MQBrokerException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.ha.raw_slave import RawSlave
-from tests.unit.embedded_broker.ha.waits import service_of, wait_until
+from tests.unit.embedded_broker.ha.raw_slave import RawSlave, service_of
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, send_fields
 
 SYNC = {"haListenPort": 0, "brokerRole": "SYNC_MASTER"}
@@ -26,7 +25,7 @@ def follow(broker: EmbeddedBroker, slave: RawSlave, offset: int) -> None:
     """Let a slave say that it has the log up to an offset."""
     slave.report(offset)
     service = service_of(broker)
-    wait_until(broker, lambda: service.push_to_slave_max_offset >= offset)
+    broker.wait_for(lambda _: service.push_to_slave_max_offset >= offset)
 
 
 def post(peer: WirePeer) -> int:
@@ -63,7 +62,7 @@ def test_a_send_waits_for_its_slave_and_not_longer_than_slaveTimeout(  # noqa: N
         follow(broker, slave, 1)
         before = end_of(broker)
         acknowledged = post(peer)
-        wait_until(broker, lambda: end_of(broker) > before)
+        broker.wait_for(lambda _: end_of(broker) > before)
         assert not peer.has_answer(acknowledged)
         follow(broker, slave, end_of(broker))
         answer = peer.answer(acknowledged)
@@ -71,7 +70,7 @@ def test_a_send_waits_for_its_slave_and_not_longer_than_slaveTimeout(  # noqa: N
 
         before = end_of(broker)
         late = post(peer)
-        wait_until(broker, lambda: end_of(broker) > before)
+        broker.wait_for(lambda _: end_of(broker) > before)
         session.advance(3)
         answer = peer.answer(late)
     assert answer.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
@@ -129,7 +128,7 @@ def test_disk_and_slaves_are_waited_for_together(
     with RawSlave(broker.ha_addr) as slave:
         follow(broker, slave, 1)
         sent = post(peer)
-        wait_until(broker, lambda: parts.store.flushed_offset == end_of(broker) > 0)
+        broker.wait_for(lambda _: parts.store.flushed_offset == end_of(broker) > 0)
         assert not peer.has_answer(sent)
         follow(broker, slave, end_of(broker))
         assert peer.answer(sent).code == ResponseCode.SUCCESS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Event
 from zlib import crc32
 
 import pytest
@@ -20,7 +19,7 @@ from rocketmq_py.protocol.bodies.topics import (
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.wire_peer import HANG_GUARD_S, Connect, WirePeer
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
 
 OTHER = "10.0.0.9:10911"
 VERSION = DataVersion(counter=3, state_version=0, timestamp=1_700_000_000_000)
@@ -55,18 +54,6 @@ def addresses(peer: WirePeer, topic: str) -> dict[str, dict[int, str]] | None:
     return {one.broker_name: one.broker_addrs for one in route.broker_datas}
 
 
-def wait_until_gone(broker: EmbeddedBroker, peer: WirePeer, topic: str) -> None:
-    entered = Event()
-    door = broker._parts().door
-    door.watch(entered)
-    try:
-        while addresses(peer, topic) is not None:
-            assert entered.wait(HANG_GUARD_S)
-            entered.clear()
-    finally:
-        door.unwatch(entered)
-
-
 def test_a_broker_of_another_process_has_routes_until_it_says_goodbye(
     broker: EmbeddedBroker, connect: Connect
 ) -> None:
@@ -91,9 +78,11 @@ def test_a_slave_learns_where_its_master_is(start_broker: StartBroker, connect: 
 
 def test_a_broker_whose_connection_ends_is_gone(broker: EmbeddedBroker, connect: Connect) -> None:
     leaving, peer = connect(broker.namesrv_addr), connect(broker.namesrv_addr)
-    register(leaving, "b", "T")
+    assert register(leaving, "b", "T").code == ResponseCode.SUCCESS
+    assert addresses(peer, "T") == {"b": {0: OTHER}}
     leaving.close()
-    wait_until_gone(broker, peer, "T")
+    broker.wait_for(lambda _: addresses(peer, "T") != {"b": {0: OTHER}})
+    assert addresses(peer, "T") is None
 
 
 def test_a_silent_broker_is_forgotten_and_one_that_speaks_is_not(

@@ -95,10 +95,14 @@ def test_without_a_limit_connections_are_idle_for_ever(
     start_broker: StartBroker, session: VirtualClock, connect: Connect
 ) -> None:
     config = {"serverChannelMaxIdleTimeSeconds": 0}
-    peer = connect(start_broker(session_clock=session, config=config).addr)
+    broker = start_broker(session_clock=session, config=config)
+    peer = connect(broker.addr)
     peer.barrier()
+    connections = list(broker._parts().endpoint.connections)
+    assert [one.remote[1] for one in connections] == [peer.port]
     session.advance(days=1)
     peer.barrier()
+    assert list(broker._parts().endpoint.connections) == connections
 
 
 def test_who_is_new_after_all_were_closed_is_watched_too(

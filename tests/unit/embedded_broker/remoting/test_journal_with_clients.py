@@ -66,7 +66,9 @@ def test_the_life_of_a_push_consumer_is_told_in_its_order_without_bodies_and_sec
     )
     places = [first(entries, code) for code in order]
     assert places == sorted(places)
-    assert entries[-1].code == codes.UNREGISTER_CLIENT
+    # A name server has a connection of its own, and its routes are asked for now and then.
+    of_broker = [one for one in entries if one.endpoint != "namesrv"]
+    assert of_broker[-1].code == codes.UNREGISTER_CLIENT
     of_topic = [one for one in entries if one.topic == "T" and one.group == "G"]
     asked = {one.fields["queueId"] for one in of_topic if one.code == codes.QUERY_CONSUMER_OFFSET}
     pulled = {one.fields["queueId"] for one in of_topic if one.code == codes.PULL_MESSAGE}

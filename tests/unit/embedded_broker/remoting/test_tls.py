@@ -36,7 +36,7 @@ def secure(certificates: Certificates) -> Iterator[Secure]:
                 setattr(context, name, value)
             peer = stack.enter_context(WirePeer(address))
             host = address.partition(":")[0]
-            peer._socket = context.wrap_socket(peer._socket, server_hostname=host)
+            peer.socket = context.wrap_socket(peer.socket, server_hostname=host)
             return peer
 
         yield connect
@@ -207,7 +207,7 @@ def test_a_peer_that_says_goodbye_is_forgotten(permissive: EmbeddedBroker, secur
     peer.send("T")
     endpoint = permissive._parts().endpoint
     assert len(endpoint.connections) == 1
-    wrapped = peer._socket
+    wrapped = peer.socket
     assert isinstance(wrapped, ssl.SSLSocket)
     raw = wrapped.unwrap()
     assert raw.recv(1) == b""

@@ -186,13 +186,18 @@ def test_entries_of_messages_that_are_gone_are_passed_over() -> None:
     assert _status(store, 2) == ("FOUND", 4, 0, 4, 1)
 
 
-@pytest.mark.case("W74")
-def test_a_time_between_two_messages_is_searched_in_three_ways() -> None:
+def _store_at(*times_ms: int) -> MessageStore:
+    """A store with a message of each of these times."""
     clock = HandClock()
     store = new_store(clock=clock, config=LARGE)
-    for now in (10, 20, 30):
-        clock.now_ms = now
-        store.put(message(now))
+    for clock.now_ms in times_ms:
+        store.put(message(clock.now_ms))
+    return store
+
+
+@pytest.mark.case("W74")
+def test_a_time_between_two_messages_is_searched_in_three_ways() -> None:
+    store = _store_at(10, 20, 30)
     for timestamp, nearest, lower, upper in (
         (24, 1, 2, 1),
         (25, 1, 2, 1),  # the earlier of two equally near ones
@@ -210,11 +215,7 @@ def test_a_time_between_two_messages_is_searched_in_three_ways() -> None:
 
 @pytest.mark.case("W75")
 def test_a_time_behind_the_last_message_is_the_last_one_or_the_end() -> None:
-    clock = HandClock()
-    store = new_store(clock=clock, config=LARGE)
-    for now in (10, 20, 30):
-        clock.now_ms = now
-        store.put(message(now))
+    store = _store_at(10, 20, 30)
     assert store.search_offset("T", 0, 99, "NEAREST") == 2
     assert store.search_offset("T", 0, 99, "LOWER") == 3
     assert store.search_offset("T", 0, 99, "UPPER") == 2
@@ -233,10 +234,7 @@ def test_an_unknown_queue_has_no_bounds_and_no_times() -> None:
 
 
 def test_equal_times_give_the_first_or_the_last_of_them() -> None:
-    clock = HandClock(50)
-    store = new_store(clock=clock, config=LARGE)
-    for number in range(5):
-        store.put(message(number))
+    store = _store_at(*[50] * 5)
     assert store.search_offset("T", 0, 50, "LOWER") == 0
     assert store.search_offset("T", 0, 50, "UPPER") == 4
     assert store.search_offset("T", 0, 50, "NEAREST") == 0

@@ -367,7 +367,7 @@ def test_the_files_are_those_of_the_whole_tables(
     with parts.door:
         documents = parts.table_files.documents()
     assert "T7" not in documents["config/topics.json"]["topicConfigTable"]
-    assert len(documents) == 6
+    assert len(documents) == 7
     for path, document in documents.items():
         if fs.exists(path):  # those of POP are written with the first pop
             assert fs.read_file(path) == dumps_fastjson(document, pretty=True)

@@ -34,11 +34,13 @@ class Waiting:
         ms: float = 5_000,
         *,
         patient: bool = False,
+        can_turn: bool = False,
         size: int = 0,
     ) -> None:
         self.told = threading.Event()
         self.outcomes: list[tuple[Channel | None, RocketMQError | None]] = []
-        instance.connections.reach(address, Wait(ms, patient), self._reached, size=size)
+        wait = Wait(ms, patient, can_turn)
+        instance.connections.reach(address, wait, self._reached, size=size)
 
     def _reached(self, channel: Channel | None, error: RocketMQError | None) -> None:
         self.outcomes.append((channel, error))
@@ -166,6 +168,21 @@ def test_each_waits_for_its_own_time_and_then_the_host_is_silent(
         assert late.told.is_set()
         assert isinstance(late.error, RemotingConnectException)
         assert isinstance(long.error, RemotingConnectException)
+
+
+@pytest.mark.timeout(20)
+def test_who_can_turn_to_another_server_is_told_as_soon_as_the_host_is_silent(
+    make_instance: InstanceMaker,
+) -> None:
+    with BlackHole() as hole:
+        instance = make_instance("")
+        movable = [
+            Waiting(instance, hole.address, 60_000, can_turn=True, size=10) for _ in range(100)
+        ]
+        bound = Waiting(instance, hole.address, 60_000)
+        assert isinstance(Waiting(instance, hole.address, 500).error, RemotingConnectException)
+        assert {type(one.error) for one in movable} == {RemotingConnectException}
+        assert not bound.told.is_set()
 
 
 def test_a_silent_host_is_tried_until_it_answers_and_told_of_twice(

@@ -308,3 +308,21 @@ def test_topic_limits_are_divided_by_the_queues_of_this_member(
     bench = Bench(PushConsumerConfig(**settings))
     bench.rebalancer.run()
     assert bench.rebalancer.queue_limits == limits
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_route_that_cannot_be_asked_for_is_told_unless_the_consumer_has_ended(
+    monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    bench = Bench()
+    told: list[str] = []
+
+    def update(topic: str, *_: object) -> None:
+        if ended:
+            bench.rebalancer.stop()
+        raise NameServerUnavailableError("the client is shut down")
+
+    monkeypatch.setattr(bench.engine, "update", update)
+    monkeypatch.setattr(bench.engine, "log_failure", lambda topic, _: told.append(topic))
+    bench.rebalancer.run()
+    assert told == ([] if ended else ["T"])

@@ -13,6 +13,7 @@ from rocketmq_py.errors import (
     FlowControlError,
     MQBrokerException,
     MQClientException,
+    PermissionDeniedError,
     RemotingConnectException,
     RemotingTimeoutException,
     RemotingTooMuchRequestException,
@@ -289,6 +290,50 @@ def test_the_cap_of_one_attempt_counts_while_another_remains(mode: Mode) -> None
     send.failed(RemotingTimeoutException("silent"))
     send.next(QUEUES)
     assert send.left_ms > 500
+
+
+@BOTH
+def test_what_an_account_may_not_do_is_told_at_once(mode: Mode) -> None:
+    send = attempts(mode)
+    send.next(QUEUES)
+    send.failed(PermissionDeniedError(1, "AclException: no"))
+    assert send.is_over
+    with pytest.raises(PermissionDeniedError):
+        send.outcome()
+
+
+def test_a_broker_that_forbids_leaves_the_others_to_be_asked() -> None:
+    send = attempts(SYNC)
+    while send.next(QUEUES) is not None:
+        send.failed(PermissionDeniedError(16, "read-only"))
+    with pytest.raises(PermissionDeniedError):
+        send.outcome()
+    assert len(send._failed) == 3
+
+
+@BOTH
+def test_a_prohibition_does_not_hide_that_a_message_may_be_stored(mode: Mode) -> None:
+    send = attempts(mode)
+    send.next(QUEUES)
+    send.failed(RemotingTimeoutException("silent"))
+    send.next(QUEUES)
+    send.failed(PermissionDeniedError(1, "AclException: no"))
+    with pytest.raises(SendFailedError) as caught:
+        send.outcome()
+    assert caught.value.possibly_stored
+
+
+@BOTH
+def test_only_an_attempt_that_others_follow_turns_away_from_a_silent_host(mode: Mode) -> None:
+    send = attempts(mode, retry_times_when_send_failed=1, retry_times_when_send_async_failed=1)
+    turns = []
+    while send.next(QUEUES) is not None:
+        turns.append(send.share_of_time().can_turn)
+        send.failed(RemotingConnectException("refused"))
+    assert turns == [True, False]
+    bound = attempts(mode, choose=lambda queues: queues[0])
+    bound.next(QUEUES)
+    assert not bound.share_of_time().can_turn
 
 
 @BOTH

@@ -146,7 +146,10 @@ def test_the_opaque_of_a_success_is_what_the_whole_header_says(
         b'{"opaque":7,"code":0}',
         b'{"code":0,"flag":1}',
         b'{"code": 0,"opaque":7}',
+        b'{"code":0,"opaque":12345678901}',
+        b'{"code":0,"opaque":%b}' % (b"9" * 5_000),  # more digits than int() takes
     ],
+    ids=lambda header: header[:32],
 )
 def test_a_header_in_another_form_is_read_as_a_whole(header: bytes) -> None:
     assert opaque_of_success(header) is None

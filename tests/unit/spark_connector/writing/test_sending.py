@@ -315,7 +315,7 @@ def test_rows_that_go_alone_leave_together_but_each_has_its_own_outcome(
     assert report.stored == 400
     assert groups[:2] == [20, 20]  # what may be under way, in two halves
     assert sum(groups) == 403
-    assert sum(groups[20:]) == 3
+    assert len(groups) <= 20 + 3  # a refused row goes again by itself, or with others
     assert isinstance(broker.clock, VirtualClock)
     broker.clock.advance(6)
     assert bodies(broker) == rows(400).to_pylist()

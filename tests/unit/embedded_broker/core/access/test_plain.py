@@ -11,7 +11,7 @@ import pytest
 from embedded_broker import EmbeddedBroker, PlainAccount, PlainAcl, VirtualClock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from tests.unit.embedded_broker.core.access.signed import ALL_FORMS, SECRET, ask
+from tests.unit.embedded_broker.core.access.signed import ALL_FORMS, SECRET, ask, signed
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
 EXCEPTION = "org.apache.rocketmq.acl.common.AclException: "
@@ -133,11 +133,28 @@ def test_what_was_signed_is_the_whole_request(broker: EmbeddedBroker) -> None:
     assert broker.topics["T"].count() == before
 
 
+@pytest.mark.parametrize("field", ["g", "i", "j", "b", "e"])
+def test_a_signature_of_one_send_is_worth_nothing_for_another(
+    broker: EmbeddedBroker, field: str
+) -> None:
+    """Also when so many of them came before that their headers are known by heart."""
+    claims = [
+        signed(send_fields("T", i=f"UNIQ_KEY\x01A{number}\x02"), b"body", "producer")
+        for number in range(4)
+    ]
+    for claim in claims:
+        assert refusal(broker, 310, claim, b"body") is None
+    other = {"g": "1700000000999", "i": "UNIQ_KEY\x01B\x02", "j": "1", "b": "Used", "e": "1"}
+    told = "Check signature failed for accessKey=producer"
+    for claim in claims:
+        assert refusal(broker, 310, {**claim, field: other[field]}, b"body") == told
+        assert refusal(broker, 310, claim, b"another body") == told
+
+
 def test_a_number_where_text_should_be_is_signed_as_text(broker: EmbeddedBroker) -> None:
     from embedded_broker.remoting.endpoint import Connection
     from rocketmq_py.protocol.frame import FrameDecoder, encode_frame
     from tests.unit.embedded_broker import peers
-    from tests.unit.embedded_broker.core.access.signed import signed
 
     ext: Mapping[str, object] = signed(send_fields("T"), b"body", "producer") | {"e": 0}
     header = {"code": 310, "flag": 0, "opaque": 3, "version": 479, "extFields": ext}

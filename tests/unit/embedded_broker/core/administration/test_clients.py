@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from embedded_broker import VirtualClock
+from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.peers import Peer
 from tests.unit.embedded_broker.wire_peer import Connect, consumer
 
 G = consumer("g", {"T": "*"})
@@ -65,3 +67,33 @@ def test_a_broker_may_be_set_to_tell_nobody(start_broker: StartBroker, connect: 
     peer.heartbeat("c1", G)
     peer.barrier()
     assert peer.pushed == []
+
+
+def test_the_filters_of_a_client_die_when_it_leaves_also_in_the_middle_of_its_heartbeat(
+    start_broker: StartBroker,
+) -> None:
+    parts = start_broker()._parts()
+    topics = ["T1", "T2", "T3"]
+
+    def living() -> list[str]:
+        found = {topic: parts.consumer_filters.find(topic, "g") for topic in topics}
+        return [topic for topic, one in found.items() if one is not None and not one.is_dead]
+
+    subscriptions = [
+        SubscriptionData(topic, "a = 1", sub_version=1, expression_type="SQL92") for topic in topics
+    ]
+    group = ConsumerData("g", subscription_data_set=subscriptions)
+    data = HeartbeatData(client_id="c", consumer_data_set=[group])
+    peer = Peer()
+    with parts.door:
+        whole = parts.acts.clients.heartbeat(peer, data, language=0, version=479)
+        assert [living() for _ in whole] == [["T1"], ["T1", "T2"], topics, topics]
+        parts.acts.clients.has_left(peer)
+        assert living() == []
+        cut = parts.acts.clients.heartbeat(peer, data, language=0, version=479)
+        next(cut)
+        next(cut)
+        assert living() == ["T1", "T2"]
+        parts.acts.clients.unregister(peer, producer_group=None, consumer_group="g")
+        list(cut)
+        assert living() == []

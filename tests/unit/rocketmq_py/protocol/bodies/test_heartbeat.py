@@ -31,6 +31,19 @@ def test_missing_keys_of_a_heartbeat_have_defaults() -> None:
     assert (consumer.consume_type, consumer.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
 
 
+def test_cpp_clients_number_what_java_names() -> None:
+    body = b'{"consumerDataSet":[{"consumeType":2,"messageModel":0,"consumeFromWhere":5}]}'
+    consumer = HeartbeatData.decode(body).consumer_data_set[0]
+
+    assert consumer == ConsumerData("", "CONSUME_POP", "BROADCASTING", "CONSUME_FROM_TIMESTAMP", [])
+
+
+@pytest.mark.parametrize("number", [-1, 2])
+def test_a_number_that_counts_no_name_is_refused(number: int) -> None:
+    with pytest.raises(BodyError, match="messageModel"):
+        HeartbeatData.decode(b'{"consumerDataSet":[{"messageModel":%d}]}' % number)
+
+
 @pytest.mark.parametrize("expression", [None, "", "*"])
 def test_no_expression_means_all_tags(expression: str | None) -> None:
     subscription = SubscriptionData.parse("T", expression, 5)

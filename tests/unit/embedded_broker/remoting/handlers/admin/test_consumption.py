@@ -200,4 +200,8 @@ def test_entries_of_a_queue_are_shown(peer: WirePeer) -> None:
     peer.heartbeat("c", consumer("g", {"T": "a"}))
     told = json.loads(peer.ask(code, asked).body)
     assert (told["subscriptionData"]["subString"], told["filterData"]) == ("a", "null")
+    by_sql = consumer("g", {"T": "a = 7"}, sub_version=2, expression_type="SQL92")
+    peer.heartbeat("c", by_sql)
+    filter_data = json.loads(json.loads(peer.ask(code, asked).body)["filterData"])
+    assert (filter_data["expression"], filter_data["clientVersion"]) == ("a = 7", 2)
     assert json.loads(peer.ask(code, fields | {"index": "9"}).body)["queueData"] == []

@@ -6,8 +6,7 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.bodies.replication import HARuntimeInfo
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.ha.raw_slave import RawSlave
-from tests.unit.embedded_broker.ha.waits import service_of, wait_until
+from tests.unit.embedded_broker.ha.raw_slave import RawSlave, service_of
 from tests.unit.embedded_broker.wire_peer import Connect
 
 
@@ -36,13 +35,13 @@ def test_a_master_tells_how_far_each_slave_is(start_broker: StartBroker, connect
         service = service_of(broker)
         slave.report(1)
         assert slave.read_to(end)
-        wait_until(broker, lambda: service.push_to_slave_max_offset == 1)
+        broker.wait_for(lambda _: service.push_to_slave_max_offset == 1)
         session.advance(1)
         (told,) = status(connect, broker).ha_connection_info
         assert (told.slave_ack_offset, told.diff, told.in_sync) == (1, end - 1, False)
         assert (told.transfer_from_where, told.transferred_byte_in_second) == (end, end - 1)
         slave.report(end)
-        wait_until(broker, lambda: service.push_to_slave_max_offset == end)
+        broker.wait_for(lambda _: service.push_to_slave_max_offset == end)
         found = status(connect, broker)
         (told,) = found.ha_connection_info
         assert (told.diff, told.in_sync, found.in_sync_slave_nums) == (0, True, 1)
@@ -55,7 +54,7 @@ def test_a_slave_tells_of_itself(start_broker: StartBroker, connect: Connect) ->
     config = {"brokerRole": "SLAVE", "brokerId": 1, "namesrvAddr": master.namesrv_addr}
     slave = start_broker(config=config)
     end = status(connect, master).master_commit_log_max_offset
-    wait_until(slave, lambda: slave._parts().store.log.max_offset == end)
+    slave.wait_for(lambda _: slave._parts().store.log.max_offset == end)
     found = status(connect, slave)
     assert not found.master
     assert found.ha_client_runtime_info.master_addr == master.ha_addr

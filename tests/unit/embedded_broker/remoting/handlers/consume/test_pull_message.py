@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
@@ -352,6 +354,63 @@ def test_an_expression_of_a_heartbeat_that_is_wrong_is_27_until_another_one_come
     assert pulled(3, "a = '7'", "SQL92").code == 1
     broker.config.update(enablePropertyFilter=True)
     assert bodies(pulled(3, "a = '7'", "SQL92")) == [b"m0"]
+
+
+@pytest.mark.case("W69")
+def test_a_pull_that_is_newer_than_the_last_right_expression_is_28(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    fill_with(peer, {"a": "7"}, {"a": "3"})
+
+    def told(version: int, expression: str) -> None:
+        wanted = {"T": expression}
+        peer.heartbeat(
+            "c", consumer("consumers", wanted, expression_type="SQL92", sub_version=version)
+        )
+
+    def pulled(version: int) -> RemotingCommand:
+        return peer.pull("T", sysFlag=FROM_HEARTBEAT, subVersion=str(version))
+
+    told(1, "a = 7")
+    told(2, "")
+    refused = pulled(2)
+    assert refused.code == ResponseCode.FILTER_DATA_NOT_LATEST
+    assert (refused.remark or "").startswith("the consumer's consumer filter data not latest")
+    assert bodies(pulled(1)) == [b"m0"]
+    broker.reset()
+    fill_with(peer, {"a": "7"}, {"a": "3"})
+    assert pulled(2).code == ResponseCode.FILTER_DATA_NOT_LATEST
+    assert pulled(1).remark == "OFFSET_RESET"
+    assert bodies(pulled(1)) == [b"m0"]
+    told(3, "a >")
+    assert pulled(1).code == ResponseCode.FILTER_DATA_NOT_EXIST
+
+
+def test_a_filter_is_kept_while_its_group_is_gone_and_while_the_broker_is_closed(
+    start_broker: StartBroker, connect: Connect, tmp_path: Path
+) -> None:
+    def told(peer: WirePeer, version: int, expression: str) -> list[bytes]:
+        wanted = {"T": expression}
+        peer.heartbeat(
+            "c", consumer("consumers", wanted, expression_type="SQL92", sub_version=version)
+        )
+        return bodies(peer.pull("T", sysFlag=FROM_HEARTBEAT, subVersion=str(version)))
+
+    first = start_broker(store=tmp_path)
+    peer = connect(first.addr)
+    fill_with(peer, {"a": "7"}, {"a": "3"})
+    assert told(peer, 5, "a = 7") == [b"m0"]
+    left = {"clientID": "c", "consumerGroup": "consumers"}
+    assert peer.ask(RequestCode.UNREGISTER_CLIENT, left).code == 0
+    kept = first._parts().consumer_filters
+    assert [one.is_dead for one in (kept.value("T") or {}).values()] == [True]
+    # As in the original an older expression changes nothing.
+    assert told(peer, 4, "a = 3") == [b"m0"]
+    first.close()
+    assert "consumerFilter.json" in {path.name for path in (tmp_path / "config").iterdir()}
+    peer = connect(start_broker(store=tmp_path).addr)
+    assert told(peer, 4, "a = 3") == [b"m0"]
+    assert told(peer, 6, "a = 3") == [b"m1"]
 
 
 @pytest.mark.parametrize(("profile", "found"), [("rocketmq-5.x", [b"m0"]), ("rocketmq-4.9", [])])

@@ -1,0 +1,307 @@
+"""What a team does with the official gRPC client in Python, through a proxy.
+
+Arguments: endpoints of the proxy, prefix of topics and groups, names of scenarios. Output as of
+`java/GrpcScenarios.java`. It runs in an environment of its own, where that client is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from rocketmq import (
+    ClientConfiguration,
+    ConsumeResult,
+    Credentials,
+    FilterExpression,
+    Message,
+    MessageListener,
+    Producer,
+    PushConsumer,
+    SendReceipt,
+    SimpleConsumer,
+    TransactionChecker,
+    TransactionResolution,
+)
+from rocketmq.grpc_protocol import FilterType
+
+ALL = FilterExpression()
+COUNT = 20
+GROUPS = 4
+DELAY_S = 2
+"""Its timestamps are whole seconds."""
+WAIT_S = 40.0
+TWICE_S = 0.3
+HIDDEN_S = 30
+SOON_S = 1
+
+Sending = Callable[[], None]
+Judge = Callable[[Message], bool]
+
+
+def key_of(message: Message) -> str:
+    return bytes(message.body).decode()
+
+
+class Checker(TransactionChecker):
+    """Knows by its key what became of a message."""
+
+    def check(self, message: Message) -> TransactionResolution:
+        is_right = key_of(message).startswith("yes")
+        return TransactionResolution.COMMIT if is_right else TransactionResolution.ROLLBACK
+
+
+class Listener(MessageListener):
+    """Lets a scenario judge each message."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def consume(self, message: Message) -> ConsumeResult:
+        return ConsumeResult.SUCCESS if self._judge(message) else ConsumeResult.FAILURE
+
+
+class Scenarios:
+    """One scenario after the other."""
+
+    def __init__(self, endpoints: str, prefix: str) -> None:
+        self.configuration = ClientConfiguration(endpoints, Credentials())
+        self.prefix = prefix
+        self.name = ""
+        self.missing = 0
+        self.changed = threading.Condition()
+        self.saying = threading.Lock()
+        self.producer: Producer = None  # each scenario has its own
+
+    def run(self, names: list[str]) -> None:
+        for self.name in names:
+            self.producer = Producer(self.configuration, (self.topic,), checker=Checker())
+            try:
+                self.producer.startup()
+                getattr(self, f"do_{self.name}")()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+                self.say("FAILED", " ".join(repr(error).split()))
+            self.producer.shutdown()
+            self.say("DONE", "")
+
+    def say(self, kind: str, *words: str) -> None:
+        line = "\t".join((kind, self.name, *words))
+        with self.saying:
+            print(line, flush=True)
+
+    @property
+    def topic(self) -> str:
+        return f"{self.prefix}_{self.name}"
+
+    @property
+    def group(self) -> str:
+        return f"{self.topic}_group"
+
+    def message(self, key: str, tag: str = "A") -> Message:
+        message = Message()
+        message.topic = self.topic
+        message.body = key.encode()
+        message.tag = tag
+        message.keys = key
+        return message
+
+    def send(self, message: Message) -> SendReceipt:
+        receipt = self.producer.send(message)
+        self.say("SENT", key_of(message))
+        return receipt
+
+    def take(self, message: Message) -> bool:
+        self.say("RECEIVED", key_of(message), message.message_group or "0")
+        with self.changed:
+            self.missing -= 1
+            self.changed.notify_all()
+        return True
+
+    # --- consuming ---------------------------------------------------------------------------
+
+    def consumed(
+        self,
+        count: int,
+        sending: Sending,
+        *,
+        wanted: FilterExpression = ALL,
+        judge: Judge | None = None,
+    ) -> None:
+        self.missing = count
+        with self.pushing(judge or self.take, wanted):
+            sending()
+            with self.changed:
+                if not self.changed.wait_for(lambda: self.missing <= 0, WAIT_S):
+                    self.say("FAILED", f"{self.missing} did not come in {WAIT_S:g} s")
+            time.sleep(TWICE_S)
+
+    @contextlib.contextmanager
+    def pushing(self, judge: Judge, wanted: FilterExpression = ALL) -> Iterator[None]:
+        """Let a push consumer show all that comes to `judge`."""
+        subscription = {self.topic: wanted}
+        consumer = PushConsumer(self.configuration, self.group, Listener(judge), subscription)
+        consumer.startup()
+        try:
+            yield
+        finally:
+            consumer.shutdown()
+
+    def received(
+        self,
+        count: int,
+        sending: Sending,
+        judge: Callable[..., bool] = lambda *_: True,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> None:
+        """Let a simple consumer receive until `judge` has taken so many."""
+        consumer = SimpleConsumer(
+            self.configuration, group or self.group, {topic or self.topic: ALL}, await_duration=5
+        )
+        consumer.startup()
+        try:
+            sending()
+            end_s = time.monotonic() + WAIT_S
+            while count and time.monotonic() < end_s:
+                for message in consumer.receive(10, HIDDEN_S) or ():
+                    if judge(consumer, message):
+                        self.say("RECEIVED", key_of(message), "0")
+                        consumer.ack(message)
+                        count -= 1
+            if count:
+                self.say("FAILED", f"{count} did not come in {WAIT_S:g} s")
+        finally:
+            consumer.shutdown()
+
+    # --- scenarios ---------------------------------------------------------------------------
+
+    def send_all(self) -> None:
+        for number in range(COUNT):
+            self.send(self.message(f"k{number}"))
+
+    def do_sync(self) -> None:
+        self.consumed(COUNT, self.send_all)
+
+    def do_async(self) -> None:
+        def sending() -> None:
+            messages = [self.message(f"k{number}") for number in range(COUNT)]
+            futures = [self.producer.send_async(message) for message in messages]
+            for message, future in zip(messages, futures, strict=True):
+                future.result(WAIT_S)
+                self.say("SENT", key_of(message))
+
+        self.consumed(COUNT, sending)
+
+    def send_in_groups(self) -> None:
+        for number in range(COUNT):
+            message = self.message(f"k{number}")
+            message.message_group = str(number % GROUPS)
+            self.send(message)
+
+    def do_orderly(self) -> None:
+        self.consumed(COUNT, self.send_in_groups)
+
+    def do_tags(self) -> None:
+        def sending() -> None:
+            for number in range(COUNT):
+                key = f"yes{number}" if number % 2 == 0 else f"no{number}"
+                self.send(self.message(key, "ABCB"[number % 4]))
+
+        self.consumed(COUNT // 2, sending, wanted=FilterExpression("A || C"))
+
+    def do_sql(self) -> None:
+        def sending() -> None:
+            for number in range(COUNT):
+                is_wanted = number % 2 == 0
+                message = self.message(f"yes{number}" if is_wanted else f"no{number}")
+                message.add_property("region", "north" if is_wanted else "east")
+                message.add_property("amount", str(number))
+                self.send(message)
+
+        expression = "region = 'north' AND amount BETWEEN 0 AND 99"
+        self.consumed(COUNT // 2, sending, wanted=FilterExpression(expression, FilterType.SQL))
+
+    def do_retry(self) -> None:
+        self.consumed(
+            COUNT,
+            self.send_all,
+            judge=lambda message: message.delivery_attempt > 1 and self.take(message),
+        )
+
+    def do_dead_letters(self) -> None:
+        """A group in order gives a message up by a request of its own."""
+        with self.pushing(lambda _message: False):
+            self.received(
+                COUNT,
+                self.send_in_groups,
+                topic=f"%DLQ%{self.group}",
+                group=f"{self.group}_readers",
+            )
+
+    def do_transaction(self) -> None:
+        """Every fourth is left open: the broker asks, by way of the proxy."""
+
+        def sending() -> None:
+            for number in range(COUNT):
+                key = f"yes{number}" if number % 2 == 0 else f"no{number}"
+                transaction = self.producer.begin_transaction()
+                self.producer.send(self.message(key), transaction)
+                self.say("SENT", key)
+                if number % 4 == 1:
+                    transaction.rollback()
+                elif number % 4 == 2:
+                    transaction.commit()
+
+        self.consumed(COUNT // 2, sending)
+
+    def do_timers(self) -> None:
+        due_s = int(time.time()) + DELAY_S
+
+        def sending() -> None:
+            for number in range(COUNT):
+                message = self.message(f"k{number}")
+                message.delivery_timestamp = due_s
+                self.send(message)
+
+        def judge(_consumer: SimpleConsumer, message: Message) -> bool:
+            if time.time() < due_s:
+                self.say("FAILED", f"{key_of(message)} came early")
+            return True
+
+        self.received(COUNT, sending, judge)
+
+    def do_recall(self) -> None:
+        def sending() -> None:
+            due_s = int(time.time()) + 2 * DELAY_S
+            for number in range(COUNT):
+                message = self.message(f"yes{number}" if number % 2 == 0 else f"no{number}")
+                message.delivery_timestamp = due_s
+                receipt = self.send(message)
+                if number % 2:
+                    self.producer.recall_message(self.topic, receipt.recall_handle)
+
+        self.consumed(COUNT // 2, sending)
+
+    def do_pop(self) -> None:
+        self.received(COUNT, self.send_all)
+
+    def do_invisible_time(self) -> None:
+        """What is seen first is hidden for a second only, and comes again: then it is taken."""
+        seen: set[str] = set()
+
+        def judge(consumer: SimpleConsumer, message: Message) -> bool:
+            if key_of(message) in seen:
+                return True
+            seen.add(key_of(message))
+            consumer.change_invisible_duration(message, SOON_S)
+            return False
+
+        self.received(COUNT, self.send_all, judge)
+
+
+if __name__ == "__main__":
+    Scenarios(sys.argv[1], sys.argv[2]).run(sys.argv[3:])
