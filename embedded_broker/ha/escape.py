@@ -34,7 +34,7 @@ from rocketmq_py.protocol.properties import OWN_TIMER_PROPERTIES, encode_propert
 logger = logging.getLogger(__name__)
 
 SEND_TIMEOUT_S: Final = 3.0
-"""For a message, its route included: whoever waits for the answer gives up after 4 s."""
+"""For a message, its route included. Those behind it wait as long."""
 ROUTE_LIFE_NS: Final = 30_000_000_000
 CLOSE_S: Final = 10.0
 STORED: Final[dict[int, PutStatus]] = {
@@ -100,7 +100,7 @@ class EscapeBridge:
         """Take a message that is due, or hops."""
         if message.topic == TIMER_TOPIC:
             return self._put_here(message)
-        put = LatePut()
+        put = LatePut(is_promised=True)
         if self._is_closed:
             put.finish(_failed("the broker ends"))
             return put

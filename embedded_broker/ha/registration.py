@@ -2,8 +2,9 @@
 
 One thread of a master with ``namesrvAddr``. With ``enableSlaveActingMaster`` it registers only
 after the slaves of its name have made way and told how far they have acted for it; until then it
-delivers nothing. After ``BrokerController.registerBrokerAll`` and ``BrokerPreOnlineService``. Must
-not know: timers, tables. Read on: ``synchronize.py``, which does it for a slave.
+delivers nothing. So it is, too, when name servers took it for dead because it was slow. After
+``BrokerController.registerBrokerAll`` and ``BrokerPreOnlineService``. Must not know: timers.
+Read on: ``synchronize.py``, which does it for a slave.
 """
 
 import logging
@@ -96,8 +97,12 @@ class Registration:
         waited_s, is_changed = period_s, False
         while not self._stopped:
             wait_s = TURN_S
+            if self.is_online and self._work is not None and self._is_forgotten():
+                with self._door:
+                    self._work.go_offline()
+                self.is_online = False
             if not self.is_online:
-                wait_s = self._come_online()
+                wait_s, waited_s = self._come_online(), period_s
             if self.is_online:
                 act = self._beat
                 if is_changed or waited_s >= period_s:
@@ -136,6 +141,19 @@ class Registration:
                 cluster_name=header.cluster_name,
             ).to_ext()
             name_server.ask(RequestCode.BROKER_HEARTBEAT, fields)
+
+    def _is_forgotten(self) -> bool:
+        """Say whether every name server that answers took this master for dead: a slave may act."""
+        header = self._header
+        known: list[bool] = []
+
+        def look(name_server: RequestLine) -> None:
+            members = members_of(name_server, header.cluster_name, header.broker_name)
+            known.append(header.broker_id in members)
+
+        for name_server in self._name_servers:
+            self._attempt(look, name_server)
+        return bool(known) and not any(known)
 
     # -- coming back ------------------------------------------------------------------------------
 

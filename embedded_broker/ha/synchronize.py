@@ -2,13 +2,15 @@
 
 One thread of a slave. It registers at the name servers of ``namesrvAddr``, whose answer tells of
 the master, and asks the master for its tables every three seconds. With ``enableSlaveActingMaster``
-it asks name servers, too, whether a broker with a lesser id is there. After ``SlaveSynchronize``
+it asks name servers, too, whether a broker with a lesser id is there, and a master that they do not
+know any more whether it lives. After ``SlaveSynchronize``
 and ``BrokerController.registerBrokerAll``. Must not know: the commit log. Read on: ``tables.py``
 for what becomes of the answers, ``client.py`` for the log.
 """
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Event, Thread
 from typing import Final, Protocol
 
@@ -38,8 +40,8 @@ CLOSE_S: Final = 10.0
 class Look(Protocol):
     """What is told who is there."""
 
-    def __call__(self, *, is_first: bool) -> None:
-        """Take note whether this is the first broker of its name. Under the door."""
+    def __call__(self, *, is_first: bool) -> bool:
+        """Act if this is the first broker of its name; says whether it acts. Under the door."""
 
 
 def members_of(name_server: RequestLine, cluster: str, broker_name: str) -> Mapping[int, str]:
@@ -95,6 +97,8 @@ class SlaveSynchronize:
         self._look = look
         self._name_servers = lines_to(config.text("namesrvAddr"), version)
         self._master: RequestLine | None = None
+        self._last_master = ""
+        self._acts = False
         self._stopped = Event()
         self._failures = RareLines(logger)
         self._thread = Thread(target=self._run, name="embedded-broker-tables", daemon=True)
@@ -121,8 +125,7 @@ class SlaveSynchronize:
                 for name_server in self._name_servers:
                     self._attempt(self._register, name_server)
             if self._look is not None:
-                for name_server in self._name_servers:
-                    self._attempt(self._look_at_members, name_server)
+                self._look_around(self._look)
             if self._master is not None and tables_ms >= TURN_MS:
                 tables_ms = 0
                 self._attempt(self._take_tables, self._master)
@@ -149,6 +152,7 @@ class SlaveSynchronize:
         answer = name_server.ask(RequestCode.REGISTER_BROKER, self._header.to_ext(), body)
         found = RegisterBrokerResponseHeader.from_ext(answer.ext_fields)
         address = found.master_addr or ""
+        self._last_master = address or self._last_master
         if (self._master.address if self._master else "") != address:
             if self._master is not None:
                 self._master.close()
@@ -157,21 +161,48 @@ class SlaveSynchronize:
             self._config.text("haMasterAddress") or (found.ha_server_addr or "" if address else "")
         )
 
-    def _look_at_members(self, name_server: RequestLine) -> None:
+    def _look_around(self, look: Look) -> None:
         """Find out whether this is the first broker of its name, and where the master is.
 
-        A name server that knows nobody of this name says nothing.
+        It is if no name server that answers knows a lesser id, and the master is silent itself: a
+        name server that starts again knows nobody. If none answers everything stays as it is.
         """
-        header = self._header
-        members = members_of(name_server, header.cluster_name, header.broker_name)
-        if self._look is None or not members:
+        found: dict[int, str] = {}
+        for name_server in self._name_servers:
+            self._attempt(partial(self._look_at_members, found), name_server)
+        if not found:
             return
-        is_first = min(members) == header.broker_id
+        is_first = min(found) == self._header.broker_id
+        if is_first and not self._acts and self._master_lives():
+            return
         with self._door:
             if not self._stopped.is_set():
-                self._look(is_first=is_first)
-        if members.get(MASTER_ID, "") != (self._master.address if self._master else ""):
+                self._acts = look(is_first=is_first)
+        if MASTER_ID not in found and self._master is not None:
+            for name_server in self._name_servers:
+                self._attempt(self._register, name_server)
+
+    def _look_at_members(self, found: dict[int, str], name_server: RequestLine) -> None:
+        header = self._header
+        members = members_of(name_server, header.cluster_name, header.broker_name)
+        found.update(members)
+        master = members.get(MASTER_ID, "")
+        is_other = master and master != (self._master.address if self._master else "")
+        if is_other or header.broker_id not in members:
             self._register(name_server)  # it says where the master is followed
+
+    def _master_lives(self) -> bool:
+        """Ask the last master that was known."""
+        line = RequestLine(self._last_master, self._version)
+        try:
+            line.ask(RequestCode.EXCHANGE_BROKER_HA_INFO)
+        except MQBrokerException:
+            return True
+        except (OSError, RocketMQError, ValueError):
+            return False
+        finally:
+            line.close()
+        return True
 
     def _take_tables(self, master: RequestLine) -> None:
         for code, take in self._tables.requests().items():

@@ -125,7 +125,9 @@ class SlavesWork:
             """60: all slots before its read time are done; of ours what it told is exact."""
             found = TimerCheckpoint.decode(body)
             slots = TimerProgress(found.last_read_time_ms, found.last_timer_queue_offset)
-            exact = TimerProgress(told.timers_until_ms or 0, told.timers_queue_offset or 0)
+            exact = TimerProgress(
+                told.timers_until_ms or 0, told.timers_queue_offset or 0, told.timers_next_root or 0
+            )
             for progress in (slots, exact):
                 passed = self._timers.pass_released(progress)
                 if passed:
@@ -147,6 +149,12 @@ class SlavesWork:
     def take_levels(self, body: bytes) -> None:
         """45: how far the delay levels are."""
         self._levels.pass_delivered(loads_lenient(body))
+        self._levels.hold()
+
+    def go_offline(self) -> None:
+        """Deliver nothing until it is known what slaves have done."""
+        self._timers.set_should_running_dequeue(False)
+        self._levels.settle()
         self._levels.hold()
 
     def go_online(self) -> None:

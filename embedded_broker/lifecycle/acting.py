@@ -31,7 +31,7 @@ class ActingMaster:
         self._note = note
         self.is_acting = False
         self._waits_until_ms = 0
-        self._progress = TimerProgress(0, 0)
+        self._progress: TimerProgress | None = None
         self.escape = Escape(
             parts, parts.config.text("namesrvAddr"), self._answered, avoids_name=True
         )
@@ -40,8 +40,8 @@ class ActingMaster:
         self._timers.delivery.is_stopping = True
         parts.levels.hold()
 
-    def look(self, *, is_first: bool) -> None:
-        """Act or follow: ``is_first`` says whether no broker of our name has a lesser id."""
+    def look(self, *, is_first: bool) -> bool:
+        """Act or follow, and say which: ``is_first``: no broker of our name has a lesser id."""
         if not is_first:
             self._waits_until_ms = 0
             self._end()
@@ -52,12 +52,15 @@ class ActingMaster:
             self._timers.set_should_running_dequeue(True)
             self._parts.levels.go_on()
             self._note()
+        return self.is_acting
 
     def make_way(self) -> TimerProgress | None:
         """End for a master that comes back; None while the last messages are leaving."""
         self._waits_until_ms = self._parts.session.now_ms + MADE_WAY_MS
         self._end()
-        return None if self._timers.should_running_dequeue else self._progress
+        if self._timers.should_running_dequeue:
+            return None
+        return self._progress or self._timers.progress()
 
     def _end(self) -> None:
         if self.is_acting:
@@ -77,5 +80,6 @@ class ActingMaster:
         if self.escape.bridge.in_flight or not self._timers.should_running_dequeue:
             return
         self.escape.fire()
+        self._parts.levels.settle()
         self._progress = self._timers.progress()
         self._timers.set_should_running_dequeue(False)

@@ -29,9 +29,8 @@ def registration_of(
     work = None
     if parts.config.flag("enableSlaveActingMaster"):
         timers = wheel_of(parts.timers)
-        timers.set_should_running_dequeue(False)
-        parts.levels.hold()
         work = SlavesWork(offsets=parts.offsets, levels=parts.levels, timers=timers, note=note)
+        work.go_offline()
     made = Registration(
         door=parts.door,
         config=parts.config,

@@ -80,11 +80,15 @@ class Release(Enum):
 
 
 class LatePut:
-    """A put whose answer is not there yet; whoever made it calls `finish` once, under the door."""
+    """A put whose answer is not there yet; whoever made it calls `finish` once, under the door.
 
-    __slots__ = ("_waiter", "result")
+    `is_promised`: the answer comes, however late; nobody gives the message up before.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_waiter", "is_promised", "result")
+
+    def __init__(self, *, is_promised: bool = False) -> None:
+        self.is_promised = is_promised
         self.result: PutResult | None = None
         """The answer; None until it came."""
         self._waiter: Callable[[], None] | None = None
@@ -116,7 +120,8 @@ class _Lane:
 
     @property
     def is_open(self) -> bool:
-        return self.put.result is None and self.looks < _LOOKS_MOST
+        put = self.put
+        return put.result is None and (put.is_promised or self.looks < _LOOKS_MOST)
 
 
 class Delivery:

@@ -51,8 +51,14 @@ class TimerRecovery:
 class TimerProgress:
     """How far a store has released: what is due up to a time and entered before an entry.
 
-    `queue_offset` is of the timer topic's queue.
+    `queue_offset` is of the timer topic's queue. Of the millisecond after `until_ms` that is
+    released whose first copy lies before `next_root` in the log.
     """
 
     until_ms: int
     queue_offset: int
+    next_root: int = 0
+
+    def includes(self, due_ms: int, root: int) -> bool:
+        """Say whether a timer that entered has been released."""
+        return (due_ms, root) < (self.until_ms + 1, self.next_root)

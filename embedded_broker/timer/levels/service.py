@@ -143,8 +143,7 @@ class ScheduleMessageService:
         if self._running:
             self._running = False
             self._store.begin_flush().run()
-            for level in self._lanes:
-                self._settle(level, self._clock.now_ms)
+            self.settle()
             self.begin_flush().run()
 
     def follow(self, table: object) -> None:
@@ -155,6 +154,11 @@ class ScheduleMessageService:
     def hold(self) -> None:
         """Deliver nothing more; answers that are missing are still taken."""
         self._is_held = True
+
+    def settle(self) -> None:
+        """Take every answer that is there: the offsets then say what is delivered."""
+        for level in self._lanes:
+            self._settle(level, self._clock.now_ms)
 
     def go_on(self) -> None:
         """Deliver again, from the saved offsets on."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from embedded_broker.timer.delivery import released_since
 from embedded_broker.timer.outcomes import TimerProgress
-from embedded_broker.timer.wheel.due_heap import Waiting
+from embedded_broker.timer.wheel.due_heap import Kind, Waiting
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
 from embedded_broker.timer.wheel.upkeep import recount
@@ -35,13 +35,16 @@ def take_over(state: TimerState, now_ms: int) -> None:
 
 
 def progress(state: TimerState, now_ms: int) -> TimerProgress:
-    """Say up to when everything that entered has been released; not while an answer is missing."""
-    is_behind = state.curr_read_ms < state.floor(now_ms)
-    due_ms = state.due_heap.next_due_ms
-    until_ms = state.curr_read_ms if is_behind else now_ms
-    if due_ms is not None:
-        until_ms = min(until_ms, due_ms - 1)
-    return TimerProgress(until_ms, state.curr_queue_offset)
+    """Say up to when everything that entered has been released; not while an answer is missing.
+
+    What of the loaded slots has not been released is in memory.
+    """
+    until_ms = min(now_ms, state.curr_read_ms + state.precision_ms)
+    first = min(state.due_heap.heap, default=None)
+    if first is None or first[0] > until_ms:
+        return TimerProgress(until_ms, state.curr_queue_offset)
+    due_ms, root, *_ = first
+    return TimerProgress(due_ms - 1, state.curr_queue_offset, root)
 
 
 def pass_released(state: TimerState, other: TimerProgress, now_ms: int) -> int:
@@ -49,31 +52,45 @@ def pass_released(state: TimerState, other: TimerProgress, now_ms: int) -> int:
 
     It is noted until their slots are passed: a crash must not bring them back.
     """
-    entry = state.queue.entry(other.queue_offset)
-    end_py = state.store.log.max_offset if entry is None else entry[0]
+    end_py = _begin_of(state, other.queue_offset)
     found: set[int] = set()
     note = state.due_heap.note_left
+    last_ms = max(other.until_ms, state.displaced_until_ms) + state.precision_ms
     for slot in list(state.wheel.used_slots()):
-        if not state.curr_read_ms <= slot.time_ms <= other.until_ms:
+        if not state.curr_read_ms <= slot.time_ms <= last_ms:
             continue
         for _, record in state.log.chain(slot.last_pos, slot.time_ms):
             if record.magic & MAGIC_DELETE or record.offset_py >= end_py:
                 continue
             message = state.message(record.offset_py, record.size_py)
-            if message is not None and state.release_ms(message) <= other.until_ms:
+            if message is not None and other.includes(state.release_ms(message), message.root):
                 found.add(record.offset_py)
                 note(slot.time_ms, record.offset_py)
     for message in state.unread():
         is_known = message.offset_py < end_py and message.request.deletes is None
-        if is_known and state.release_ms(message) <= other.until_ms:
+        if is_known and other.includes(state.release_ms(message), message.root):
             found.add(message.offset_py)
             note(state.floor(now_ms), message.offset_py)
+    for entry in state.due_heap:
+        is_timer = entry.kind <= Kind.CARRIED and entry.offset_py < end_py
+        if is_timer and other.includes(entry.due_ms, entry.root):
+            found.add(entry.offset_py)
+            note(max(entry.slot_ms, state.floor(now_ms)), entry.offset_py)
     found -= state.due_heap.done
     _forget(state, found, now_ms)
     if state.old_scan_pos is None:
         state.old_scan_pos = state.store.log.max_offset
     _keep_until(state, max(now_ms, other.until_ms))
     return len(found)
+
+
+def _begin_of(state: TimerState, queue_offset: int) -> int:
+    """Give where the message of an entry begins; the log's end for one that is not there yet."""
+    queue = state.queue
+    if queue_offset >= queue.max_offset:
+        return state.store.log.max_offset
+    entry = queue.entry(queue_offset)
+    return state.store.log.min_offset if entry is None else entry[0]
 
 
 def _keep_until(state: TimerState, until_ms: int) -> None:

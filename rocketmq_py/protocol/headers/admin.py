@@ -107,7 +107,7 @@ class ExchangeHAInfoRequestHeader(Header):
 class ExchangeHAInfoResponseHeader(Header):
     """Answer to 906: where a master is followed, and how much was durable when it started.
 
-    The last three are ours. A slave tells a master that comes back how far it has released timers
+    The last four are ours. A slave tells a master that comes back how far it has released timers
     in its place, or that the last ones are still leaving.
     """
 
@@ -117,3 +117,4 @@ class ExchangeHAInfoResponseHeader(Header):
     timers_are_leaving: Flag | None = optional("timersAreLeaving")
     timers_until_ms: Int64 | None = optional("timersUntilMs")
     timers_queue_offset: Int64 | None = optional("timersQueueOffset")
+    timers_next_root: Int64 | None = optional("timersNextRoot")

@@ -57,7 +57,9 @@ class ReplicationProcessor:
         if progress is None:
             return ExchangeHAInfoResponseHeader(timers_are_leaving=True)
         return ExchangeHAInfoResponseHeader(
-            timers_until_ms=progress.until_ms, timers_queue_offset=progress.queue_offset
+            timers_until_ms=progress.until_ms,
+            timers_queue_offset=progress.queue_offset,
+            timers_next_root=progress.next_root,
         )
 
     def status(self, request: Request) -> RemotingCommand:

@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from attrs import define
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.ha import synchronize
+from embedded_broker.ha import registration, request_line, synchronize
 from embedded_broker.timer.wheel.engine import TimerMessageStore
-from rocketmq_py.protocol.bodies.topics import TopicRouteData
+from rocketmq_py.protocol.bodies.replication import GetBrokerMemberGroupResponseBody
+from rocketmq_py.protocol.bodies.topics import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.wire_peer import Connect
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
 
 ACTING = {"enableSlaveActingMaster": True, "enableRemoteEscape": True}
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -259,3 +261,136 @@ def test_a_second_slave_acts_only_when_the_first_is_away_too(
     assert not group.timers_of(second).should_running_dequeue
     group.slave.close()
     second.wait_for(lambda _: group.timers_of(second).should_running_dequeue)
+
+
+def test_what_a_slave_has_not_is_released_late_by_the_master(start_group: Groups) -> None:
+    group = start_group()
+    group.send(b"a", seconds=10)
+    group.slave.close()
+    group.master.send("T", b"unseen", delay=timedelta(seconds=10))
+    group.master.crash()
+    group.slave.restart()
+    group.slave.wait_for(lambda _: group.acts())
+    group.pass_time(20)
+    assert group.elsewhere() == [b"a"]
+    group.return_master()
+    group.pass_time(1)
+    assert group.delivered() == Counter({b"a": 1, b"unseen": 1})
+    assert group.elsewhere() == [b"a"]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_slave_that_is_restarted_while_it_acts_goes_on_where_it_was(
+    start_group: Groups, crash: bool
+) -> None:
+    group = start_group()
+    for number in range(10):
+        group.send(b"%d" % number, seconds=30 + number / 20)
+    group.send(b"level", level=4)
+    group.lose_master()
+    group.pass_time(30.22)
+    assert len(group.elsewhere()) == 6
+    group.slave._parts().flush_everything()
+    with group.slave._parts().door:
+        work = group.slave._parts().levels.begin_flush()
+    work.run()
+    group.slave.restart(crash=crash)
+    group.slave.wait_for(lambda _: group.acts())
+    group.pass_time(0.1)
+    group.return_master()
+    group.pass_time(60)
+    assert group.delivered() == Counter([*(b"%d" % number for number in range(10)), b"level"])
+    assert len(group.elsewhere()) == 8
+
+
+def test_a_slave_that_did_not_act_in_this_life_tells_what_it_did_in_the_last_one(
+    start_group: Groups,
+) -> None:
+    group = start_group()
+    for number in range(10):
+        group.send(b"%d" % number, seconds=30 + number / 20)
+    group.lose_master()
+    group.pass_time(30.22)
+    group.slave.close()
+    group.other.close()  # no name server: the slave does not know that it may act
+    group.slave.restart()
+    assert not group.acts()
+    make_way = group.slave._parts().durability.replication.make_way
+    assert make_way is not None
+    with group.slave._parts().door:
+        told = make_way()
+    assert told is not None
+    start_ms = int(START.timestamp() * 1000)
+    assert (told.until_ms, told.queue_offset) == (start_ms + 30_220, 10)
+
+
+def test_a_master_waits_for_the_answer_to_the_last_message_of_its_slave(
+    start_group: Groups,
+) -> None:
+    group = start_group()
+    group.send(b"first", b"second", seconds=30)
+    group.send(b"level", level=4)
+    group.lose_master()
+    held = group.other.faults.on(RequestCode.SEND_MESSAGE_V2, topic="T").delay(1.5)
+    passing = Thread(target=group.pass_time, args=(30,))  # until the last answer is there
+    passing.start()
+    group.other.wait_for(lambda _: held.hits == 1)
+    group.return_master()
+    assert group.elsewhere()
+    passing.join()
+    group.pass_time(60)
+    assert group.delivered() == Counter([b"first", b"second", b"level"])
+
+
+def test_a_master_that_a_name_server_has_forgotten_is_asked_whether_it_lives(
+    start_group: Groups, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = start_group()
+    forget(group.master, connect(group.other.namesrv_addr))
+    group.master.wait_for(lambda _: MASTER_ID in members(group, connect))
+    assert "slave_acts_as_master" not in caplog.text
+    group.send(b"due", seconds=5)
+    group.pass_time(5)
+    assert group.delivered() == Counter({b"due": 1})
+    assert group.elsewhere() == []
+
+
+def test_a_slow_master_takes_over_what_its_slave_did_meanwhile(
+    start_group: Groups, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "TURN_S", 3600)
+    monkeypatch.setattr(request_line, "WAIT_S", 0.3)
+    group = start_group()
+    group.send(b"a", b"b", seconds=10)
+    group.send(b"level", level=3)
+    group.send(b"c", seconds=20)
+    group.master.pause()
+    forget(group.master, connect(group.other.namesrv_addr))
+    group.slave.wait_for(lambda _: group.acts())
+    group.slave.clock.advance(15)
+    assert group.elsewhere() == [b"a", b"b", b"level"]
+    group.master.resume()
+    connect(group.master.addr).create_topic("Wakes", queues=1)
+    group.slave.wait_for(lambda _: not group.acts())
+    group.master.wait_for(lambda _: MASTER_ID in members(group, connect))
+    group.pass_time(30)
+    assert group.delivered() == Counter([b"a", b"b", b"c", b"level"])
+    assert group.elsewhere() == [b"a", b"b", b"level"]
+
+
+def forget(broker: EmbeddedBroker, namesrv: WirePeer) -> None:
+    """Let a name server take a broker for dead."""
+    fields = {
+        "brokerName": "broker-a",
+        "brokerAddr": broker.addr,
+        "clusterName": "DefaultCluster",
+        "brokerId": "0",
+    }
+    assert namesrv.ask(RequestCode.UNREGISTER_BROKER, fields).code == ResponseCode.SUCCESS
+
+
+def members(group: Group, connect: Connect) -> dict[int, str]:
+    fields = {"brokerName": "broker-a", "clusterName": "DefaultCluster"}
+    answer = connect(group.other.namesrv_addr).ask(RequestCode.GET_BROKER_MEMBER_GROUP, fields)
+    body = GetBrokerMemberGroupResponseBody.decode(answer.body)
+    return dict(body.broker_member_group.broker_addrs)
