@@ -68,7 +68,7 @@ class ActingMaster:
             self.is_acting = False
             self._timers.delivery.is_stopping = True
             self._parts.levels.hold()
-            self._step_down()
+        self._step_down()
 
     def _answered(self) -> None:
         self._note()
@@ -79,7 +79,8 @@ class ActingMaster:
         """Follow again when no answer is missing."""
         if self.escape.bridge.in_flight or not self._timers.should_running_dequeue:
             return
-        self.escape.fire()
-        self._parts.levels.settle()
+        self.escape.take_answers()
+        if self._timers.delivery.is_waiting:
+            return  # the disk refused
         self._progress = self._timers.progress()
         self._timers.set_should_running_dequeue(False)

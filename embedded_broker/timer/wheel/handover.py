@@ -40,10 +40,10 @@ def progress(state: TimerState, now_ms: int) -> TimerProgress:
     What of the loaded slots has not been released is in memory.
     """
     until_ms = min(now_ms, state.curr_read_ms + state.precision_ms)
-    first = min(state.due_heap.heap, default=None)
-    if first is None or first[0] > until_ms:
+    heap = state.due_heap.heap
+    if not heap or heap[0][0] > until_ms:
         return TimerProgress(until_ms, state.curr_queue_offset)
-    due_ms, root, *_ = first
+    due_ms, root, *_ = heap[0]
     return TimerProgress(due_ms - 1, state.curr_queue_offset, root)
 
 
