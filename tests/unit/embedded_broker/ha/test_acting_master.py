@@ -394,3 +394,36 @@ def members(group: Group, connect: Connect) -> dict[int, str]:
     answer = connect(group.other.namesrv_addr).ask(RequestCode.GET_BROKER_MEMBER_GROUP, fields)
     body = GetBrokerMemberGroupResponseBody.decode(answer.body)
     return dict(body.broker_member_group.broker_addrs)
+
+
+def test_a_name_server_that_starts_again_makes_no_slave_act(
+    start_group: Groups, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = start_group()
+    group.send(b"due", seconds=5)
+    group.other.restart()
+    group.master.wait_for(lambda _: members(group, connect).keys() == {MASTER_ID, 1})
+    assert "slave_acts_as_master" not in caplog.text
+    group.pass_time(5)
+    group.master.wait_for(lambda _: not group.timers_of(group.master).count())
+    assert group.elsewhere() == []
+    assert group.delivered() == Counter({b"due": 1})
+
+
+def test_a_master_that_comes_back_delivers_nothing_before_a_name_server_answers(
+    start_group: Groups, connect: Connect
+) -> None:
+    group = start_group()
+    group.send(b"due", b"due too", seconds=5)
+    group.send(b"level", level=2)
+    group.slave.close()
+    group.master.crash()
+    group.other.close()
+    group.master.restart()
+    group.master.clock.advance(60)
+    assert group.master.messages.in_topic("T") == []
+    group.other.restart()
+    group.master.wait_for(lambda _: MASTER_ID in members(group, connect))
+    group.master.clock.advance(1)
+    assert group.delivered() == Counter([b"due", b"due too", b"level"])
+    assert group.elsewhere() == []
