@@ -99,7 +99,8 @@ class Registration:
             wait_s = TURN_S
             if self.is_online and self._work is not None and self._is_forgotten():
                 with self._door:
-                    self._work.go_offline()
+                    if not self._stopped:
+                        self._work.go_offline()
                 self.is_online = False
             if not self.is_online:
                 wait_s, waited_s = self._come_online(), period_s
