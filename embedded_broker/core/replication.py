@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from embedded_broker.core.refusals import Reason
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
+from embedded_broker.timer.outcomes import TimerProgress
 
 
 class SlaveState(NamedTuple):
@@ -57,6 +58,8 @@ class Replication:
         """None where no slave can follow."""
         self.master_address: Callable[[], str] | None = None
         """Where a slave's own master is followed; None for a master."""
+        self.make_way: Callable[[], TimerProgress | None] | None = None
+        """Lets a slave act as master no longer, and says how far it came; None: not yet done."""
         self._config = config
         self._counts = profile.counts_replicas
 

@@ -9,7 +9,7 @@ timer. Must not know: timers, levels, who is master. Read on:
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from queue import SimpleQueue
 from threading import Thread
@@ -18,7 +18,7 @@ from typing import Final
 from attrs import frozen
 
 from embedded_broker.door import Door
-from embedded_broker.ha.request_line import RequestLine
+from embedded_broker.ha.request_line import RequestLine, lines_to
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.timer.delivery import Bridge, LatePut
@@ -34,7 +34,7 @@ from rocketmq_py.protocol.properties import OWN_TIMER_PROPERTIES, encode_propert
 logger = logging.getLogger(__name__)
 
 SEND_TIMEOUT_S: Final = 3.0
-"""For a message, its route included: whoever waits for the answer gives up after 4 s."""
+"""For a message, its route included. Those behind it wait as long."""
 ROUTE_LIFE_NS: Final = 30_000_000_000
 CLOSE_S: Final = 10.0
 STORED: Final[dict[int, PutStatus]] = {
@@ -100,7 +100,7 @@ class EscapeBridge:
         """Take a message that is due, or hops."""
         if message.topic == TIMER_TOPIC:
             return self._put_here(message)
-        put = LatePut()
+        put = LatePut(is_promised=True)
         if self._is_closed:
             put.finish(_failed("the broker ends"))
             return put
@@ -211,11 +211,6 @@ class EscapeBridge:
             and masters.get(one.broker_name, self._own_address) != self._own_address
             for number in range(one.write_queue_nums)
         ]
-
-
-def lines_to(addresses: str, version: int) -> Sequence[RequestLine]:
-    """Make the lines to servers whose addresses are separated by semicolons."""
-    return [RequestLine(one.strip(), version) for one in addresses.split(";") if one.strip()]
 
 
 def _failed(remark: str) -> PutResult:

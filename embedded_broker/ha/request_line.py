@@ -4,7 +4,7 @@ Must not know: what is asked. Read on: ``synchronize.py``, which asks.
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -88,3 +88,8 @@ class RequestLine:
         line, self._socket = self._socket, None
         if line is not None:
             line.close()
+
+
+def lines_to(addresses: str, version: int) -> Sequence[RequestLine]:
+    """Make the lines to servers whose addresses are separated by semicolons."""
+    return [RequestLine(one.strip(), version) for one in addresses.split(";") if one.strip()]

@@ -1,26 +1,31 @@
 """A slave's tie to its cluster: where its master is, and what the master's tables hold.
 
 One thread of a slave. It registers at the name servers of ``namesrvAddr``, whose answer tells of
-the master, and asks the master for its tables every three seconds. After ``SlaveSynchronize`` and
-``BrokerController.registerBrokerAll``. Must not know: the commit log. Read on: ``tables.py`` for
-what becomes of the answers, ``client.py`` for the log.
+the master, and asks the master for its tables every three seconds. With ``enableSlaveActingMaster``
+it asks name servers, too, whether a broker with a lesser id is there, and a master that they do not
+know any more whether it lives. After ``SlaveSynchronize``
+and ``BrokerController.registerBrokerAll``. Must not know: the commit log. Read on: ``tables.py``
+for what becomes of the answers, ``client.py`` for the log.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Event, Thread
-from typing import Final
+from typing import Final, Protocol
 
 from embedded_broker.door import Door
 from embedded_broker.ha.client import HAClient
-from embedded_broker.ha.request_line import RequestLine
+from embedded_broker.ha.request_line import RequestLine, lines_to
 from embedded_broker.ha.tables import FollowedTables
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.errors import BodyError, MQBrokerException, RocketMQError
-from rocketmq_py.protocol.bodies.topics import RegisterBrokerBody
+from rocketmq_py.protocol.bodies.replication import GetBrokerMemberGroupResponseBody
+from rocketmq_py.protocol.bodies.topics import MASTER_ID, RegisterBrokerBody
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.namesrv import (
+    GetBrokerMemberGroupRequestHeader,
     RegisterBrokerRequestHeader,
     RegisterBrokerResponseHeader,
     UnRegisterBrokerRequestHeader,
@@ -32,11 +37,40 @@ TURN_MS: Final = 3000
 CLOSE_S: Final = 10.0
 
 
+class Look(Protocol):
+    """What is told who is there."""
+
+    def __call__(self, *, is_first: bool) -> bool:
+        """Act if this is the first broker of its name; says whether it acts. Under the door."""
+
+
+def members_of(name_server: RequestLine, cluster: str, broker_name: str) -> Mapping[int, str]:
+    """Ask for the addresses of master and slaves, by id; empty where the name is not known."""
+    header = GetBrokerMemberGroupRequestHeader(cluster_name=cluster, broker_name=broker_name)
+    answer = name_server.ask(RequestCode.GET_BROKER_MEMBER_GROUP, header.to_ext())
+    body = GetBrokerMemberGroupResponseBody.decode(answer.body)
+    return body.broker_member_group.broker_addrs
+
+
+def say_goodbye(name_server: RequestLine, header: RegisterBrokerRequestHeader) -> None:
+    """Tell a name server that a broker leaves."""
+    name_server.ask(
+        RequestCode.UNREGISTER_BROKER,
+        UnRegisterBrokerRequestHeader(
+            broker_name=header.broker_name,
+            broker_addr=header.broker_addr,
+            cluster_name=header.cluster_name,
+            broker_id=header.broker_id,
+        ).to_ext(),
+    )
+
+
 class SlaveSynchronize:
     """``start`` and ``close`` are called once each.
 
     ``header`` is how the slave announces itself, ``topics`` gives with what, under the door.
-    ``note`` is called under the door after tables were taken.
+    ``note`` is called under the door after tables were taken, ``look`` when a name server said
+    whether it is the first of its name.
     """
 
     def __init__(
@@ -50,6 +84,7 @@ class SlaveSynchronize:
         tables: FollowedTables,
         client: HAClient,
         note: Callable[[], None],
+        look: Look | None = None,
     ) -> None:
         self._door = door
         self._config = config
@@ -59,12 +94,11 @@ class SlaveSynchronize:
         self._tables = tables
         self._client = client
         self._note = note
-        self._name_servers = [
-            RequestLine(address.strip(), version)
-            for address in config.text("namesrvAddr").split(";")
-            if address.strip()
-        ]
+        self._look = look
+        self._name_servers = lines_to(config.text("namesrvAddr"), version)
         self._master: RequestLine | None = None
+        self._last_master = ""
+        self._acts = False
         self._stopped = Event()
         self._failures = RareLines(logger)
         self._thread = Thread(target=self._run, name="embedded-broker-tables", daemon=True)
@@ -80,19 +114,27 @@ class SlaveSynchronize:
             self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
-        waited_ms = self._config.int("registerNameServerPeriod")
+        turn_ms = TURN_MS
+        if self._look is not None:
+            turn_ms = min(TURN_MS, self._config.int("syncBrokerMemberGroupPeriod"))
+        register_every_ms = self._config.int("registerNameServerPeriod")
+        waited_ms, tables_ms = register_every_ms, TURN_MS
         while True:
-            if waited_ms >= self._config.int("registerNameServerPeriod") or self._master is None:
+            if waited_ms >= register_every_ms or self._master is None:
                 waited_ms = 0
                 for name_server in self._name_servers:
                     self._attempt(self._register, name_server)
-            if self._master is not None:
+            if self._look is not None:
+                self._look_around(self._look)
+            if self._master is not None and tables_ms >= TURN_MS:
+                tables_ms = 0
                 self._attempt(self._take_tables, self._master)
-            if self._stopped.wait(TURN_MS / 1000):
+            if self._stopped.wait(turn_ms / 1000):
                 break
-            waited_ms += TURN_MS
+            waited_ms += turn_ms
+            tables_ms += turn_ms
         for name_server in self._name_servers:
-            self._attempt(self._unregister, name_server)
+            self._attempt(lambda line: say_goodbye(line, self._header), name_server)
             name_server.close()
         if self._master is not None:
             self._master.close()
@@ -110,6 +152,7 @@ class SlaveSynchronize:
         answer = name_server.ask(RequestCode.REGISTER_BROKER, self._header.to_ext(), body)
         found = RegisterBrokerResponseHeader.from_ext(answer.ext_fields)
         address = found.master_addr or ""
+        self._last_master = address or self._last_master
         if (self._master.address if self._master else "") != address:
             if self._master is not None:
                 self._master.close()
@@ -118,17 +161,48 @@ class SlaveSynchronize:
             self._config.text("haMasterAddress") or (found.ha_server_addr or "" if address else "")
         )
 
-    def _unregister(self, name_server: RequestLine) -> None:
+    def _look_around(self, look: Look) -> None:
+        """Find out whether this is the first broker of its name, and where the master is.
+
+        It is if no name server that answers knows a lesser id, and the master is silent itself: a
+        name server that starts again knows nobody. If none answers everything stays as it is.
+        """
+        found: dict[int, str] = {}
+        for name_server in self._name_servers:
+            self._attempt(partial(self._look_at_members, found), name_server)
+        if not found:
+            return
+        is_first = min(found) == self._header.broker_id
+        if is_first and not self._acts and self._master_lives():
+            return
+        with self._door:
+            if not self._stopped.is_set():
+                self._acts = look(is_first=is_first)
+        if MASTER_ID not in found and self._master is not None:
+            for name_server in self._name_servers:
+                self._attempt(self._register, name_server)
+
+    def _look_at_members(self, found: dict[int, str], name_server: RequestLine) -> None:
         header = self._header
-        name_server.ask(
-            RequestCode.UNREGISTER_BROKER,
-            UnRegisterBrokerRequestHeader(
-                broker_name=header.broker_name,
-                broker_addr=header.broker_addr,
-                cluster_name=header.cluster_name,
-                broker_id=header.broker_id,
-            ).to_ext(),
-        )
+        members = members_of(name_server, header.cluster_name, header.broker_name)
+        found.update(members)
+        master = members.get(MASTER_ID, "")
+        is_other = master and master != (self._master.address if self._master else "")
+        if is_other or header.broker_id not in members:
+            self._register(name_server)  # it says where the master is followed
+
+    def _master_lives(self) -> bool:
+        """Ask the last master that was known."""
+        line = RequestLine(self._last_master, self._version)
+        try:
+            line.ask(RequestCode.EXCHANGE_BROKER_HA_INFO)
+        except MQBrokerException:
+            return True
+        except (OSError, RocketMQError, ValueError):
+            return False
+        finally:
+            line.close()
+        return True
 
     def _take_tables(self, master: RequestLine) -> None:
         for code, take in self._tables.requests().items():

@@ -1,11 +1,12 @@
-"""What a slave takes over of its master's tables.
+"""What a slave takes over of its master's tables, and a master of what slaves did in its place.
 
 A table: the request that a master answers, and what is done with the answer. Each is taken as a
 whole, under the door. After ``SlaveSynchronize``. Must not know: connections, when it is asked.
 Read on: ``synchronize.py``.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from embedded_broker.tables.files import VersionedTable
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.levels.service import ScheduleMessageService
+from embedded_broker.timer.outcomes import TimerProgress
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupTable
@@ -24,7 +26,10 @@ from rocketmq_py.protocol.bodies.pop import MessageRequestMode
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.bodies.topics import TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.admin import ExchangeHAInfoResponseHeader
 from rocketmq_py.protocol.lenient_json import loads_lenient
+
+logger = logging.getLogger(__name__)
 
 Take = Callable[[bytes], None]
 
@@ -83,11 +88,9 @@ class FollowedTables:
 
     def take_offsets(self, body: bytes) -> None:
         """43: how far groups are; what only we know stays."""
-        for key, queues in _part(body, "offsetTable").items():
-            topic, _, group = str(key).partition("@")
-            for queue_id, offset in queues.items() if group else ():
-                if self._offsets.query(group, topic, int(queue_id)) != int(offset):
-                    self._offsets.commit(group, topic, int(queue_id), int(offset))
+        for group, topic, queue_id, offset in _offsets_of(body):
+            if self._offsets.query(group, topic, queue_id) != offset:
+                self._offsets.commit(group, topic, queue_id, offset)
 
     def take_levels(self, body: bytes) -> None:
         """45: how far the delay levels are."""
@@ -104,6 +107,69 @@ class FollowedTables:
     def take_checkpoint(self, body: bytes) -> None:
         """60: how far the master's wheel is; ours is filled up to there."""
         self._timers.follow_master(TimerCheckpoint.decode(body).master_timer_queue_offset)
+
+
+@define(eq=False, kw_only=True)
+class SlavesWork:
+    """What slaves have done as acting masters, taken over by the master that comes back."""
+
+    _offsets: OffsetTable
+    _levels: ScheduleMessageService
+    _timers: TimerMessageStore
+    _note: Callable[[], None]
+
+    def requests(self, told: ExchangeHAInfoResponseHeader) -> dict[int, Take]:
+        """Give what a slave is asked that told so much by itself, and who takes the answer."""
+
+        def take_checkpoint(body: bytes) -> None:
+            """60: all slots before its read time are done; of ours what it told is exact."""
+            found = TimerCheckpoint.decode(body)
+            slots = TimerProgress(found.last_read_time_ms, found.last_timer_queue_offset)
+            exact = TimerProgress(
+                told.timers_until_ms or 0, told.timers_queue_offset or 0, told.timers_next_root or 0
+            )
+            for progress in (slots, exact):
+                passed = self._timers.pass_released(progress)
+                if passed:
+                    logger.info("timers_released_by_slave %d, up to %r", passed, progress)
+
+        takes: dict[int, Take] = {
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.take_offsets,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.take_levels,
+            RequestCode.GET_TIMER_CHECK_POINT: take_checkpoint,
+        }
+        return {code: partial(_taken, code, take) for code, take in takes.items()}
+
+    def take_offsets(self, body: bytes) -> None:
+        """43: groups that went on at the slave; none goes back."""
+        for group, topic, queue_id, offset in _offsets_of(body):
+            if self._offsets.query(group, topic, queue_id) < offset:
+                self._offsets.commit(group, topic, queue_id, offset)
+
+    def take_levels(self, body: bytes) -> None:
+        """45: how far the delay levels are."""
+        self._levels.pass_delivered(loads_lenient(body))
+        self._levels.hold()
+
+    def go_offline(self) -> None:
+        """Deliver nothing until it is known what slaves have done."""
+        self._timers.set_should_running_dequeue(False)
+        self._levels.settle()
+        self._levels.hold()
+
+    def go_online(self) -> None:
+        """Deliver from now on."""
+        self._timers.set_should_running_dequeue(True)
+        self._levels.go_on()
+        self._note()
+
+
+def _offsets_of(body: bytes) -> Iterator[tuple[str, str, int, int]]:
+    """Give group, topic, queue and offset of each entry."""
+    for key, queues in _part(body, "offsetTable").items():
+        topic, _, group = str(key).partition("@")
+        for queue_id, offset in queues.items() if group else ():
+            yield group, topic, int(queue_id), int(offset)
 
 
 def _taken(code: int, take: Take, body: bytes) -> None:

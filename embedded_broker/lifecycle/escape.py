@@ -15,6 +15,7 @@ from embedded_broker.timer.choice import wheel_of
 
 WAIT_S: Final = 10.0
 """A jump of the clock waits so long at most for brokers that answer slowly."""
+_NO_BUDGET_MS: Final = 1e12
 
 
 class Escape:
@@ -52,10 +53,13 @@ class Escape:
 
     def close(self, *, clean: bool) -> None:
         """End the bridge; what it has delivered is noted, if clean. Outside the door."""
+        with self._parts.door:
+            self._timers.delivery.is_stopping = True
+            self._parts.levels.hold()
         self.bridge.close()
         if clean:
             with self._parts.door:
-                self._fire()
+                self.take_answers()
 
     def wait(self) -> None:
         """Wait until everything due has left, while brokers take it; bounded, outside the door.
@@ -77,14 +81,22 @@ class Escape:
         door, bridge = self._parts.door, self.bridge
         with door.quiet:  # each entry that is not would wake the wait
             is_idle = not (bridge.in_flight or bridge.has_failed)
-        if is_idle:
+        while is_idle:
             with door:
-                self._fire()
+                budget = Budget()
+                self.fire(budget)
+            is_idle = budget.exhausted() and not bridge.in_flight  # the rest in another turn
         with door.quiet:
             is_waiting = bool(bridge.in_flight) or self._parts.levels.is_waiting
             return is_waiting and not bridge.has_failed
 
-    def _fire(self) -> None:
+    def take_answers(self) -> None:
+        """Note what has been delivered, where nothing more is to leave. Under the door."""
+        self.fire(Budget(_NO_BUDGET_MS))
+        self._parts.levels.settle()
+
+    def fire(self, budget: Budget) -> None:
+        """Let go what is due, and take answers. Under the door."""
         now_ms = self._parts.clock.now_ms
         for source in (self._timers, self._parts.levels):
-            source.fire(now_ms, horizon_ms=now_ms, budget=Budget())
+            source.fire(now_ms, horizon_ms=now_ms, budget=budget)

@@ -19,12 +19,14 @@ from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.access.plain import PlainAccess
 from embedded_broker.core.guards import RemoteAdministration
 from embedded_broker.errors import StoreError
+from embedded_broker.ha.registration import Registration
 from embedded_broker.lifecycle import assembly
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging, TimerHousekeeping
 from embedded_broker.lifecycle.arguments import Arguments, is_reachable
 from embedded_broker.lifecycle.escape import Escape
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.idleness import Idleness
+from embedded_broker.lifecycle.master import registration_of
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.lifecycle.reset import succeed
@@ -84,6 +86,8 @@ class BrokerNode:
         self._kept_clock: dict[str, object] = {}
         self._slave: SlaveNode | None = None
         """What follows a master, in a slave."""
+        self._registration: Registration | None = None
+        """What registers a master at name servers of other processes."""
         self._escape: Escape | None = None
         """By what the due messages of a broker leave that only delays."""
         try:
@@ -169,8 +173,10 @@ class BrokerNode:
         if parts.config.text("brokerRole") == "SLAVE":
             with parts.door:
                 self._slave = SlaveNode(parts, self.ha_address, self._note_tables)
-        elif name_servers := parts.config.text("escapeNamesrvAddr"):
-            with parts.door:
+            return
+        with parts.door:
+            self._registration = registration_of(parts, self.ha_address, self._note_tables)
+            if name_servers := parts.config.text("escapeNamesrvAddr"):
                 self._escape = Escape(parts, name_servers, self._note_tables)
                 self._escape.open()
 
@@ -278,6 +284,8 @@ class BrokerNode:
         self._flusher.wait_other()  # topics that were asked for survive even if we are killed now
         if self._slave is not None:
             self._slave.start()
+        if self._registration is not None:
+            self._registration.start()
 
     def snapshot(self, path: str | PathLike[str]) -> Path:
         """Copy the store as it is now. Outside the door."""
@@ -420,13 +428,19 @@ class BrokerNode:
 
     def _wait_for_escape(self) -> None:
         """Let a jump of the clock end when what is due is where it belongs."""
-        if self._escape is not None:
-            self._escape.wait()
+        slave, escape = self._slave, self._escape
+        if slave is not None and slave.acting is not None:
+            escape = slave.acting.escape
+        if escape is not None:
+            escape.wait()
 
     def _stop_following(self, *, clean: bool) -> None:
         slave, self._slave = self._slave, None
         if slave is not None:
             slave.close(clean=clean)
+        registration, self._registration = self._registration, None
+        if registration is not None:
+            registration.close(politely=clean)
         escape, self._escape = self._escape, None
         if escape is not None:
             escape.close(clean=clean)

@@ -1,19 +1,21 @@
 """What makes a broker a slave: what it refuses, what it leaves to its master, and who follows.
 
 Answers: how the parts of ``embedded_broker/ha`` meet the parts of a broker. A slave takes nothing
-from clients, asks producers of no transaction, revives nothing and delivers nothing that is due:
-its wheel is filled up to where the master's is. After ``HookUtils.checkBeforePutMessage``,
-``rejectRequest`` of the processors and ``BrokerController.changeSpecialServiceStatus``. Read on:
-``node.py``, which starts and ends it.
+from clients, asks producers of no transaction, revives nothing and delivers nothing that is due
+unless it acts as master (``acting.py``): its wheel is filled up to where the master's is. After
+``HookUtils.checkBeforePutMessage``, ``rejectRequest`` of the processors and
+``BrokerController.changeSpecialServiceStatus``. Read on: ``node.py``, which starts and ends it.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.ha.client import HAClient
 from embedded_broker.ha.synchronize import SlaveSynchronize
 from embedded_broker.ha.tables import FollowedTables
+from embedded_broker.lifecycle.acting import ActingMaster
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Handler, Request
 from embedded_broker.store.following import Follower
@@ -57,12 +59,19 @@ class SlaveNode:
         self._parts = parts
         timers = wheel_of(parts.timers)
         timers.set_should_running_dequeue(False)
-        # Levels, transactions and POP act where the master is.
-        parts.sources[:] = [parts.timers]
+        parts.levels.hold()
+        # Transactions and POP act where the master is.
+        parts.sources[:] = [parts.timers, parts.levels]
         parts.store.put_hooks.insert(0, SlaveHook())
         self._reject()
         self._follower = Follower(parts.store)
         self._client = HAClient(parts.door, self._follower, parts.config)
+        self.acting: ActingMaster | None = None
+        """What it does while its master is away."""
+        may_act = parts.config.flag("enableSlaveActingMaster")
+        if may_act and parts.config.flag("enableRemoteEscape"):
+            self.acting = ActingMaster(parts, note_tables)
+            parts.durability.replication.make_way = self.acting.make_way
         parts.durability.replication.master_address = lambda: self._client.address
         self._synchronize = SlaveSynchronize(
             door=parts.door,
@@ -74,9 +83,9 @@ class SlaveNode:
                 cluster_name=parts.cluster_name,
                 ha_server_addr=ha_address or NO_HA_ADDRESS,
                 broker_id=parts.config.int("brokerId"),
-                enable_acting_master=False,
+                enable_acting_master=may_act,
             ),
-            topics=self._announced,
+            topics=partial(announced, parts),
             tables=FollowedTables(
                 topics=parts.topics,
                 groups=parts.groups,
@@ -87,6 +96,7 @@ class SlaveNode:
             ),
             client=self._client,
             note=note_tables,
+            look=None if self.acting is None else self.acting.look,
         )
 
     def _reject(self) -> None:
@@ -101,15 +111,6 @@ class SlaveNode:
             if pull is not None:
                 endpoint.handlers[code] = _only_if(lambda: config.flag("slaveReadEnable"), pull)
 
-    def _announced(self) -> RegisterBrokerBody:
-        topics = self._parts.topics
-        return RegisterBrokerBody(
-            TopicConfigTable(
-                DataVersion.from_document(topics.data_version()),
-                {one.topic_name: one for one in topics},
-            )
-        )
-
     def start(self) -> None:
         """Begin to follow."""
         self._client.start()
@@ -119,9 +120,22 @@ class SlaveNode:
         """Follow no longer; the begin of a record whose rest has not come is let go if clean."""
         self._synchronize.close()
         self._client.close()
+        if self.acting is not None:
+            self.acting.escape.close(clean=clean)
         if clean:
             with self._parts.door:
                 self._follower.cut_unfinished()
+
+
+def announced(parts: BrokerParts) -> RegisterBrokerBody:
+    """Give the topics with which a broker registers."""
+    topics = parts.topics
+    return RegisterBrokerBody(
+        TopicConfigTable(
+            DataVersion.from_document(topics.data_version()),
+            {one.topic_name: one for one in topics},
+        )
+    )
 
 
 def _rejected(_request: Request) -> RemotingCommand:

@@ -58,7 +58,7 @@ class NameServer:
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.all_topics,
         }
-        self._kept: dict[tuple[str, bool, str], bytes] = {}
+        self._kept: dict[tuple[str, bool, bool, str], bytes] = {}
         self._kept_version = -1
 
     def register(
@@ -87,7 +87,7 @@ class NameServer:
             address=address,
             topics=topics,
             broker_id=broker_id,
-            acting_master=False,
+            acting_master=config.flag("enableSlaveActingMaster"),
         )
         self.registrations.note(cluster, broker_name, address, ha_address)
         allow(frozenset())
@@ -108,10 +108,11 @@ class NameServer:
             self._kept.clear()
             self._kept_version = self.routes.version
         self.seekers.told(request.connection, header.topic, exists=header.topic in self.routes)
-        key = (header.topic, standard, request.connection.local[0])
+        with_acting = self.options.flag("supportActingMaster")
+        key = (header.topic, standard, with_acting, request.connection.local[0])
         body = self._kept.get(key)
         if body is None:
-            route = self.routes.route(header.topic)
+            route = self.routes.route(header.topic, with_acting=with_acting)
             if route is None:
                 raise RequestError(
                     ResponseCode.TOPIC_NOT_EXIST,

@@ -176,8 +176,12 @@ class RouteTable:
             if is_wanted(next(iter(held.values())).topic_sys_flag)
         ]
 
-    def route(self, topic: str) -> TopicRouteData | None:
-        """Give where a topic lives; None when no registered broker holds it."""
+    def route(self, topic: str, *, with_acting: bool = False) -> TopicRouteData | None:
+        """Give where a topic lives; None when no registered broker holds it.
+
+        With ``with_acting`` the first slave stands in the place of a master that is away, where
+        slaves act as masters and the topic may not be written (``supportActingMaster``).
+        """
         held = self._queues.get(topic)
         if not held:
             return None
@@ -189,9 +193,9 @@ class RouteTable:
                 BrokerData(
                     cluster=broker.cluster,
                     broker_name=broker.broker_name,
-                    broker_addrs=dict(broker.addresses),
+                    broker_addrs=_acting(broker, data) if with_acting else dict(broker.addresses),
                 )
-                for name in held
+                for name, data in held.items()
                 if (broker := self._brokers.get(name)) is not None
             ],
         )
@@ -236,3 +240,11 @@ class RouteTable:
             },
             cluster_addr_table=clusters,
         )
+
+
+def _acting(broker: Registration, data: QueueData) -> dict[int, str]:
+    """Give the addresses as clients shall see them while a slave may act as master."""
+    addresses = dict(broker.addresses)
+    if broker.acting_master and MASTER_ID not in addresses and not data.perm & PERM_WRITE:
+        addresses[MASTER_ID] = addresses.pop(min(addresses))
+    return addresses

@@ -20,9 +20,11 @@ OPTIONS: Final = {
     "orderMessageEnable": "false",
     "enableAllTopicList": "true",
     "enableTopicList": "true",
+    "supportActingMaster": "false",
 }
 """The options that have an effect, with RocketMQ's defaults: routes tell the fixed queues of
-ordered topics; all topics are listed (206); those of a cluster or unit are (224, 311 to 313)."""
+ordered topics; all topics are listed (206); those of a cluster or unit are (224, 311 to 313); a
+slave that acts as master stands in routes in its master's place."""
 
 
 class KeyValues:

@@ -335,8 +335,6 @@ _TOPICS_AND_GROUPS = (
     Option("traceOn", True, "whether send answers ask for traces (TRACE_ON)"),
     Option("filterServerNums", 0, "filter servers, which are gone since 5.1.4", fixed=True),
     Option("useTLS", False, "TLS of the broker's own requests to others", fixed=True),
-    Option("enableSlaveActingMaster", False, "roles", fixed=True),
-    Option("enableRemoteEscape", False, "roles", fixed=True),
 )
 
 _ACCESS = (
@@ -485,8 +483,29 @@ _ROLES = (
     Option(
         "namesrvAddr",
         "",
-        "of a slave: name servers (host:port, separated by semicolons) that know its master, where "
-        "it registers; masters are known to their own name server only",
+        "name servers (host:port, separated by semicolons) where it registers besides its own; a "
+        "slave finds its master there",
+        live=False,
+    ),
+    Option(
+        "enableSlaveActingMaster",
+        False,
+        "of master and slaves: while the master is away the slave with the least brokerId delivers "
+        "what is due (with enableRemoteEscape); the master that comes back asks it how far it came",
+        live=False,
+    ),
+    Option(
+        "enableRemoteEscape",
+        False,
+        "with enableSlaveActingMaster: a slave may put what is due on other brokers",
+        live=False,
+    ),
+    Option(
+        "syncBrokerMemberGroupPeriod",
+        1000,
+        "with enableSlaveActingMaster: ms after which a slave looks again whether its master is "
+        "away",
+        low=1,
         live=False,
     ),
     Option(
@@ -496,7 +515,7 @@ _ROLES = (
         "due here; this broker then only delays. None: it goes into this broker's own topics",
         live=False,
     ),
-    Option("registerNameServerPeriod", 30_000, "of a slave: ms between registrations", low=1),
+    Option("registerNameServerPeriod", 30_000, "ms between registrations at namesrvAddr", low=1),
     Option("haMasterAddress", "", "of a slave: HA address of its master, if not as registered"),
     Option(
         "slaveReadEnable",

@@ -5,8 +5,8 @@ which that trying again helps; how an answer that comes later is waited for; and
 waits after a failure. Must not know: engines, timers, levels. The table of answers is that of
 `org.apache.rocketmq.store.timer.TimerMessageStore.doPut`. After
 `org.apache.rocketmq.broker.failover.EscapeBridge` a master puts into its own store, and a slave
-that acts as master sends to the master of another broker. Only the first is built; a bridge of the
-second kind is set as `escape` of `TimerMessageStore` and of `ScheduleMessageService`.
+that acts as master sends to the master of another broker: `escape` of `TimerMessageStore` and of
+`ScheduleMessageService` takes a bridge of the second kind (`ha/escape.py`).
 
 Waits run on the session clock where there is one, so that a message clock that stands still cannot
 block a retry.
@@ -80,11 +80,15 @@ class Release(Enum):
 
 
 class LatePut:
-    """A put whose answer is not there yet; whoever made it calls `finish` once, under the door."""
+    """A put whose answer is not there yet; whoever made it calls `finish` once, under the door.
 
-    __slots__ = ("_waiter", "result")
+    `is_promised`: the answer comes, however late; nobody gives the message up before.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_waiter", "is_promised", "result")
+
+    def __init__(self, *, is_promised: bool = False) -> None:
+        self.is_promised = is_promised
         self.result: PutResult | None = None
         """The answer; None until it came."""
         self._waiter: Callable[[], None] | None = None
@@ -116,7 +120,8 @@ class _Lane:
 
     @property
     def is_open(self) -> bool:
-        return self.put.result is None and self.looks < _LOOKS_MOST
+        put = self.put
+        return put.result is None and (put.is_promised or self.looks < _LOOKS_MOST)
 
 
 class Delivery:
@@ -138,6 +143,10 @@ class Delivery:
         self._lanes: dict[int, _Lane] = {}
         self.escape: Bridge | None = None
         """Where messages are put; None is this broker's own store."""
+        self.is_stopping = False
+        """Whether nothing more is put; answers that are missing are still taken."""
+        self.keeps_hops = False
+        """Whether what hops is kept in memory instead of being put: this store takes nothing."""
         self.on_answer: Callable[[], None] = _nobody_waits
         """Called when an answer comes that a put waits for."""
         self.retry_wait_ms = 0
@@ -166,6 +175,9 @@ class Delivery:
 
         True when it is stored, False when it is given up and counted, None to try again later.
         """
+        if self.is_stopping and source not in self._lanes:
+            self.retry_wait_ms = _UNKNOWN_ERROR_WAIT_MS
+            return None
         if self.escape is None:
             result: PutResult | None = self._store.put(message)
         else:

@@ -1,6 +1,7 @@
 """What became of a wish: the values that an engine answers with.
 
-Answers: how a recall, a move and an opening of the files can end. Must not know: engines.
+Answers: how a recall, a move and an opening of the files can end, how far releases are. Must
+not know: engines.
 
 Read on: `interface.py` for the calls.
 """
@@ -44,3 +45,20 @@ class TimerRecovery:
     queue_offset: int = 0
     read_time_ms: int = 0
     pending: int = 0
+
+
+@frozen
+class TimerProgress:
+    """How far a store has released: what is due up to a time and entered before an entry.
+
+    `queue_offset` is of the timer topic's queue. Of the millisecond after `until_ms` that is
+    released whose first copy lies before `next_root` in the log.
+    """
+
+    until_ms: int
+    queue_offset: int
+    next_root: int = 0
+
+    def includes(self, due_ms: int, root: int) -> bool:
+        """Say whether a timer that entered has been released."""
+        return (due_ms, root) < (self.until_ms + 1, self.next_root)

@@ -107,6 +107,7 @@ class ScheduleMessageService:
         self._moves = 0
         self._saved: dict[int, int] | None = {}
         self._running = False
+        self._is_held = False
         self.tally = LevelTally(store, self.waiting_from)
         """How many messages wait, by topic."""
         self.skipped: Counter[str] = Counter()
@@ -142,14 +143,43 @@ class ScheduleMessageService:
         if self._running:
             self._running = False
             self._store.begin_flush().run()
-            for level in self._lanes:
-                self._settle(level, self._clock.now_ms)
+            self.settle()
             self.begin_flush().run()
 
     def follow(self, table: object) -> None:
         """Be as far as a master is, by what it answers to request 45. For a slave."""
         self._read_offsets(table)
         self._next.update(self._offsets)
+
+    def hold(self) -> None:
+        """Deliver nothing more; answers that are missing are still taken."""
+        self._is_held = True
+
+    def settle(self) -> None:
+        """Take every answer that is there: the offsets then say what is delivered."""
+        for level in self._lanes:
+            self._settle(level, self._clock.now_ms)
+
+    def go_on(self) -> None:
+        """Deliver again, from the saved offsets on."""
+        self._is_held = False
+        self._lanes.clear()
+        self._retries.clear()
+        self._look_at_ms.clear()
+        now_ms = self._clock.now_ms
+        for topic, number in list(self._store.queues):
+            if topic == SCHEDULE_TOPIC:
+                low = self._store.min_offset(SCHEDULE_TOPIC, number)
+                self._next[number + 1] = max(low, self._offsets.get(number + 1, low))
+                self._find_head(number + 1, now_ms)
+
+    def pass_delivered(self, table: object) -> None:
+        """Go on where another broker has come, by what it answers to request 45."""
+        own = dict(self._offsets)
+        self._read_offsets(table)
+        for level, offset in own.items():
+            self._offsets[level] = max(offset, self._offsets.get(level, offset))
+        self.go_on()
 
     def begin_flush(self) -> LevelFlush:
         """Capture the offsets to save; under the door."""
@@ -232,7 +262,7 @@ class ScheduleMessageService:
     def next_deadline(self) -> Deadline | None:
         """When the next message of any level goes, or a put is tried again."""
         heads = self._heads
-        if not self._running or not (heads or self._look_at_ms):
+        if not self._running or self._is_held or not (heads or self._look_at_ms):
             return None
         if not self._look_at_ms and not self._retries:
             return Deadline(min(heads.values()).due_ms, "delay level")
@@ -251,7 +281,7 @@ class ScheduleMessageService:
         for level in [one for one, at_ms in self._look_at_ms.items() if at_ms <= now_ms]:
             del self._look_at_ms[level]
             self._look(level, now_ms)
-        while self._running:
+        while self._running and not self._is_held:
             due = [(head, level) for at_ms, head, level in self._turns() if at_ms <= now_ms]
             if not due:
                 break
@@ -364,7 +394,11 @@ class ScheduleMessageService:
         if not self._running:
             return
         try:
-            given_up = self._lanes[level].repeat(resends_limit=self._resends_limit)
+            if level not in self._lanes:
+                return  # another life of the level began since
+            given_up = None
+            if not self._is_held:
+                given_up = self._lanes[level].repeat(resends_limit=self._resends_limit)
             if given_up is not None:
                 self.skipped["unreadable"] += 1
             self._settle(level, now_ms, given_up)
@@ -373,7 +407,7 @@ class ScheduleMessageService:
             self._plan_look(level, now_ms)
 
     def _plan_look(self, level: int, now_ms: int) -> None:
-        wait_ms = self._lanes[level].wait_ms()
+        wait_ms = self._lanes[level].wait_ms() if level in self._lanes else None
         if wait_ms is None or level in self._look_at_ms or level in self._looks_by_session:
             return
         if self._waits_for_sync and self.request_flush is not None:

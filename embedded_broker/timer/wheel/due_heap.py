@@ -235,7 +235,11 @@ class DueHeap:
         Nothing else says that it is gone: `removed_since` goes into timermeta.
         """
         if entry.queue_offset == NOT_LATE:
-            self._removed.setdefault(entry.slot_ms, []).append(entry.offset_py)
+            self.note_left(entry.slot_ms, entry.offset_py)
+
+    def note_left(self, slot_ms: int, offset_py: int) -> None:
+        """Remember a timer of a slot, as `note_removed` does."""
+        self._removed.setdefault(slot_ms, []).append(offset_py)
 
     def removed_since(self, read_ms: int) -> frozenset[int]:
         """Give the offsets of the victims in slots from `read_ms` on, and forget the others."""

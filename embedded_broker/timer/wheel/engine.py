@@ -45,11 +45,11 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.admission import Admission
-from embedded_broker.timer.delivery import DISK_RETRY_MS, Bridge, Release
+from embedded_broker.timer.delivery import DISK_RETRY_MS, Bridge, Delivery, Release
 from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import Distribution
-from embedded_broker.timer.outcomes import TimerRecovery
+from embedded_broker.timer.outcomes import TimerProgress, TimerRecovery
 from embedded_broker.timer.request import TimerMessage
 from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.stage import Stage
@@ -63,6 +63,7 @@ from embedded_broker.timer.wheel.dequeue import (
 )
 from embedded_broker.timer.wheel.enqueue import TimerEnqueueGetService, TimerEnqueuePutService
 from embedded_broker.timer.wheel.flush import META_FILE, Checkpointer, TimerFlush, TimerFlushService
+from embedded_broker.timer.wheel.handover import pass_released, progress, take_over
 from embedded_broker.timer.wheel.listing import WheelListing
 from embedded_broker.timer.wheel.plain_timer import Destinations
 from embedded_broker.timer.wheel.pointers import Pointers
@@ -82,6 +83,7 @@ _LOG = logging.getLogger(__name__)
 
 
 _NO_BUDGET_MS: Final = 1e12
+_FAR_MS: Final = 1 << 62
 
 
 class TimerMessageStore(TimerEngine):
@@ -380,6 +382,8 @@ class TimerMessageStore(TimerEngine):
 
     def _step(self, now_ms: int, reach_ms: int, budget: Budget) -> None:
         state = self._state
+        if self.delivery.keeps_hops:
+            reach_ms = _FAR_MS
         self.retry.look(now_ms)
         if self._changes.unfinished is not None:
             self._load_all()
@@ -469,12 +473,16 @@ class TimerMessageStore(TimerEngine):
     def set_should_running_dequeue(self, running: bool) -> None:
         """Release, or only follow a master: then the wheel is filled up to where it has come.
 
-        What was released stays released: after taking over again the slot goes on where it ended.
+        What was released stays released: after taking over again the slot goes on where it ended,
+        and what the master released meanwhile is known by its copies in our log.
         """
         role = self._state.role
-        if running:
+        if running and not role.releases:
+            self._load_all()
+            take_over(self._state, self._clock.now_ms)
+            self._pointers.old_queue_end = self._state.queue.max_offset
             role.take_over()
-        elif role.releases:
+        elif role.releases and not running:
             role.step_down(self._state.curr_queue_offset)
 
     def follow_master(self, timer_queue_offset: int) -> None:
@@ -483,6 +491,26 @@ class TimerMessageStore(TimerEngine):
         The offset is `masterTimerQueueOffset` of the master's check point (request 60).
         """
         self._state.role.follow(timer_queue_offset)
+
+    def progress(self) -> TimerProgress:
+        """Say how far this store has released."""
+        self._load_all()
+        return progress(self._state, self._clock.now_ms)
+
+    def pass_released(self, other: TimerProgress) -> int:
+        """Do not release what another broker has released; gives how many timers these are.
+
+        To be called before this one releases anything.
+        """
+        self._load_all()
+        passed = pass_released(self._state, other, self._clock.now_ms)
+        self._pointers.old_queue_end = self._state.queue.max_offset
+        return passed
+
+    @property
+    def delivery(self) -> Delivery:
+        """Where released messages are put, and whether more of them may leave."""
+        return self._put_message.delivery
 
     @property
     def escape(self) -> Bridge | None:

@@ -47,8 +47,8 @@ TIMER_TOPIC_FIELD: Final = topic_field(TIMER_TOPIC) or b""
 class TimerRole:
     """Whether this store releases; if not, `master_queue_offset` ends what it may enqueue.
 
-    Who the master is, or how a broker comes to be one, is not known here: replication is not
-    built, a role is set by a call. After `TimerMessageStore.setShouldRunningDequeue`,
+    Who the master is, or how a broker comes to be one, is not known here: a role is set by a call
+    (`lifecycle/acting.py`). After `TimerMessageStore.setShouldRunningDequeue`,
     `isRunningEnqueue` and `isRunningDequeue` of the original: a store that must not release fills
     its own wheel up to where its master has come (`masterTimerQueueOffset`), and takes over there.
     """

@@ -96,9 +96,25 @@ class ResetOffsetRequestHeader(Header):
     offset: Int64 | None = optional("offset")
 
 
-class ExchangeHAInfoResponseHeader(Header):
-    """Answer to 906: where a master is followed, and how much was durable when it started."""
+class ExchangeHAInfoRequestHeader(Header):
+    """906: empty from a slave that asks; a master that comes back says where it is."""
 
     master_ha_address: Text | None = optional("masterHaAddress")
     master_flush_offset: Int64 | None = optional("masterFlushOffset")
     master_address: Text | None = optional("masterAddress")
+
+
+class ExchangeHAInfoResponseHeader(Header):
+    """Answer to 906: where a master is followed, and how much was durable when it started.
+
+    The last four are ours. A slave tells a master that comes back how far it has released timers
+    in its place, or that the last ones are still leaving.
+    """
+
+    master_ha_address: Text | None = optional("masterHaAddress")
+    master_flush_offset: Int64 | None = optional("masterFlushOffset")
+    master_address: Text | None = optional("masterAddress")
+    timers_are_leaving: Flag | None = optional("timersAreLeaving")
+    timers_until_ms: Int64 | None = optional("timersUntilMs")
+    timers_queue_offset: Int64 | None = optional("timersQueueOffset")
+    timers_next_root: Int64 | None = optional("timersNextRoot")

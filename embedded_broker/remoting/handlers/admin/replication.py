@@ -1,6 +1,7 @@
 """What slaves and administrators ask about replication: requests 906 and 907.
 
-906 tells a slave where its master is followed, 907 how far each slave is (`mqadmin haStatus`). Must
+906 tells a slave where its master is followed, and a master that comes back what its slave has done
+as acting master; 907 how far each slave is (`mqadmin haStatus`). Must
 not know: how bytes travel. Read on: `embedded_broker/core/replication.py`.
 """
 
@@ -14,7 +15,10 @@ from rocketmq_py.protocol.bodies.replication import (
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.headers.admin import ExchangeHAInfoResponseHeader
+from rocketmq_py.protocol.headers.admin import (
+    ExchangeHAInfoRequestHeader,
+    ExchangeHAInfoResponseHeader,
+)
 
 
 class ReplicationProcessor:
@@ -40,7 +44,23 @@ class ReplicationProcessor:
                 master_flush_offset=self._begun_at,
                 master_address=self._address,
             )
+        elif ExchangeHAInfoRequestHeader.from_ext(request.command.ext_fields).master_address:
+            header = self._make_way()
         return request.command.answer(ResponseCode.SUCCESS, ext_fields=header.to_ext())
+
+    def _make_way(self) -> ExchangeHAInfoResponseHeader:
+        """Tell a master that comes back how far this slave has acted for it."""
+        make_way = self._replication.make_way
+        if make_way is None:
+            return ExchangeHAInfoResponseHeader()
+        progress = make_way()
+        if progress is None:
+            return ExchangeHAInfoResponseHeader(timers_are_leaving=True)
+        return ExchangeHAInfoResponseHeader(
+            timers_until_ms=progress.until_ms,
+            timers_queue_offset=progress.queue_offset,
+            timers_next_root=progress.next_root,
+        )
 
     def status(self, request: Request) -> RemotingCommand:
         """907: how far every slave is; a slave tells of itself."""

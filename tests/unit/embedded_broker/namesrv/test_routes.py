@@ -107,6 +107,22 @@ def test_where_a_slave_acts_as_master_nobody_may_write_while_the_master_is_away(
     assert perm_of(table) == 6
 
 
+def test_a_slave_that_acts_stands_in_the_place_of_a_master_that_is_away() -> None:
+    seen = []
+    for acting in (False, True):
+        table = RouteTable()
+        for broker_id in (0, 1, 2):
+            register(table, broker_id, acting=acting)
+        for gone in ("", "h:0", "h:1"):
+            table.unregister("a", gone)
+            route = table.route("T", with_acting=True)
+            assert route is not None
+            seen.append(route.broker_datas[0].broker_addrs)
+    three = {0: "h:0", 1: "h:1", 2: "h:2"}
+    assert seen[:3] == [three, {1: "h:1", 2: "h:2"}, {2: "h:2"}]
+    assert seen[3:] == [three, {0: "h:1", 2: "h:2"}, {0: "h:2"}]
+
+
 def test_the_first_slave_of_no_master_announces_its_topics_from_5_0_on() -> None:
     perms = []
     for acting in (None, False, True):

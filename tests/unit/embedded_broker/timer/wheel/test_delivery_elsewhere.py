@@ -16,12 +16,14 @@ OK = PutResult(PutStatus.PUT_OK)
 class Elsewhere:
     """Another broker: answers when told to."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: Rig, *, is_promised: bool = False) -> None:
         self.asked: list[tuple[str, LatePut]] = []
+        self._is_promised = is_promised
         rig.timers.escape = self
 
     def __call__(self, message: InnerMessage) -> LatePut:
-        self.asked.append((message.properties["UNIQ_KEY"], LatePut()))
+        put = LatePut(is_promised=self._is_promised)
+        self.asked.append((message.properties["UNIQ_KEY"], put))
         return self.asked[-1][1]
 
     @property
@@ -98,6 +100,24 @@ def test_the_fourth_deadline_ends_the_wait_for_a_lane_that_never_completes() -> 
     rig.fire()
     assert rig.timers.count() == 0
     assert rig.timers.lost == {"never answered": 1}
+
+
+def test_an_answer_that_is_promised_is_waited_for_however_long_it_takes() -> None:
+    rig = Rig()
+    elsewhere = Elsewhere(rig, is_promised=True)
+    waits: list[Callable[[], None]] = []
+    rig.timers.retry.session_timer = lambda _, call: waits.append(call)
+    rig.timer(1000)
+    rig.timer(1000)
+    rig.advance(60_000)
+    for _ in range(10):
+        waits[-1]()
+        rig.fire()
+    assert elsewhere.keys == ["K1"]
+    elsewhere.asked[0][1].finish(OK)
+    rig.fire()
+    assert elsewhere.keys == ["K1", "K2"]
+    assert rig.timers.lost == {}
 
 
 @pytest.mark.case("P34")

@@ -1,0 +1,112 @@
+"""A change of the role: which timers another broker has released, and how far this one has come.
+
+Answers: what a store that takes over must not release again. What a master of ours released while
+this store followed is proven by its copies, which are in our log, too. What a slave released while
+it acted for us lies in the logs of others: it tells up to when it has come, and to which entry of
+the timer topic's queue. Must not know: who asks, the door.
+
+Read on: `engine.py` for the calls, `recovery.py` for the same proof after a stop.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify
+from typing import Final
+
+from embedded_broker.timer.delivery import released_since
+from embedded_broker.timer.outcomes import TimerProgress
+from embedded_broker.timer.wheel.due_heap import Kind, Waiting
+from embedded_broker.timer.wheel.state import TimerState
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
+from embedded_broker.timer.wheel.upkeep import recount
+
+_OFFSET_AT: Final = Waiting._fields.index("offset_py")
+
+
+def take_over(state: TimerState, now_ms: int) -> None:
+    """Let everything count as released whose copy came into our log while we followed."""
+    begin = state.due_heap.release_scan_pos(state.store.log.max_offset)
+    if state.old_scan_pos is not None:
+        begin = min(begin, state.old_scan_pos)
+    # Slots that are loaded later have their copies there, too: a crash must find them again.
+    state.old_scan_pos = begin
+    _keep_until(state, now_ms)
+    released = {source for source, _, _ in released_since(state.store.log, begin)}
+    _forget(state, released, now_ms)
+
+
+def progress(state: TimerState, now_ms: int) -> TimerProgress:
+    """Say up to when everything that entered has been released; not while an answer is missing.
+
+    What of the loaded slots has not been released is in memory.
+    """
+    until_ms = min(now_ms, state.curr_read_ms + state.precision_ms)
+    heap = state.due_heap.heap
+    if not heap or heap[0][0] > until_ms:
+        return TimerProgress(until_ms, state.curr_queue_offset)
+    due_ms, root, *_ = heap[0]
+    return TimerProgress(due_ms - 1, state.curr_queue_offset, root)
+
+
+def pass_released(state: TimerState, other: TimerProgress, now_ms: int) -> int:
+    """Let count as released what another broker has released; gives how many these are.
+
+    It is noted until their slots are passed: a crash must not bring them back.
+    """
+    end_py = _begin_of(state, other.queue_offset)
+    found: set[int] = set()
+    note = state.due_heap.note_left
+    last_ms = max(other.until_ms, state.displaced_until_ms) + state.precision_ms
+    for slot in list(state.wheel.used_slots()):
+        if not state.curr_read_ms <= slot.time_ms <= last_ms:
+            continue
+        for _, record in state.log.chain(slot.last_pos, slot.time_ms):
+            if record.magic & MAGIC_DELETE or record.offset_py >= end_py:
+                continue
+            message = state.message(record.offset_py, record.size_py)
+            if message is not None and other.includes(state.release_ms(message), message.root):
+                found.add(record.offset_py)
+                note(slot.time_ms, record.offset_py)
+    for message in state.unread():
+        is_known = message.offset_py < end_py and message.request.deletes is None
+        if is_known and other.includes(state.release_ms(message), message.root):
+            found.add(message.offset_py)
+            note(state.floor(now_ms), message.offset_py)
+    for entry in state.due_heap:
+        is_timer = entry.kind <= Kind.CARRIED and entry.offset_py < end_py
+        if is_timer and other.includes(entry.due_ms, entry.root):
+            found.add(entry.offset_py)
+            note(max(entry.slot_ms, state.floor(now_ms)), entry.offset_py)
+    found -= state.due_heap.done
+    _forget(state, found, now_ms)
+    if state.old_scan_pos is None:
+        state.old_scan_pos = state.store.log.max_offset
+    _keep_until(state, max(now_ms, other.until_ms))
+    return len(found)
+
+
+def _begin_of(state: TimerState, queue_offset: int) -> int:
+    """Give where the message of an entry begins; the log's end for one that is not there yet."""
+    queue = state.queue
+    if queue_offset >= queue.max_offset:
+        return state.store.log.max_offset
+    entry = queue.entry(queue_offset)
+    return state.store.log.min_offset if entry is None else entry[0]
+
+
+def _keep_until(state: TimerState, until_ms: int) -> None:
+    """Know what was released until the slots up to this time are passed."""
+    end_ms = state.floor(until_ms) + state.precision_ms
+    state.old_scan_until_ms = max(state.old_scan_until_ms, end_ms)
+
+
+def _forget(state: TimerState, offsets: Iterable[int], now_ms: int) -> None:
+    """Release none of these any more, and count them no more. What is loaded has been read."""
+    due_heap = state.due_heap
+    due_heap.done.update(offsets)
+    done, heap = due_heap.done, due_heap.heap
+    for entry in heap:
+        if entry[_OFFSET_AT] in done:
+            due_heap.finish(Waiting(*entry))
+    heap[:] = [entry for entry in heap if entry[_OFFSET_AT] not in done]
+    heapify(heap)
+    state.metrics.replace(recount(state), now_ms)
