@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zlib import crc32
+from zlib import compress, crc32
 
 import pytest
 
@@ -147,7 +147,7 @@ def test_topics_of_a_version_that_is_known_are_not_taken_again(
     ("more", "text", "remark"),
     [
         ({"bodyCrc32": "1"}, body("T"), "crc32 not match"),
-        ({"compressed": "true"}, body("T"), "compressed registrations are not read"),
+        ({"compressed": "true"}, body("T"), "no zlib stream"),
         ({}, body(), "register broker failed"),
     ],
 )
@@ -170,6 +170,22 @@ def test_a_checksum_that_fits_is_taken_and_ordered_topics_are_told(
     checksum = str(crc32(text) & 0x7FFF_FFFF)
     answer = peer.ask(RequestCode.REGISTER_BROKER, fields("b", bodyCrc32=checksum), text)
     assert KVTable.decode(answer.body).table == {"T": "b:2"}
+
+
+def test_a_compressed_registration_is_taken_and_counts_with_its_checksum(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    peer = connect(broker.namesrv_addr)
+    parts = (VERSION.encode(), "T 1 2 6 SINGLE_TAG ", "U 1 1 4 SINGLE_TAG ", "[]")
+    texts = [one if isinstance(one, bytes) else one.encode() for one in parts]
+    head, *rest = [len(one).to_bytes(4, "big") + one for one in texts]
+    text = compress(head + (2).to_bytes(4, "big") + b"".join(rest))
+    packed = fields("b", bodyCrc32=str(crc32(text) & 0x7FFF_FFFF)) | {"compressed": "true"}
+    assert addresses(peer, "T") is None
+    assert peer.ask(RequestCode.REGISTER_BROKER, packed, text).code == ResponseCode.SUCCESS
+    assert addresses(peer, "T") == {"b": {0: OTHER}}
+    asked = peer.ask(RequestCode.QUERY_DATA_VERSION, fields("b"), VERSION.encode())
+    assert asked.ext_fields == {"changed": "false"}
 
 
 def test_901_lists_the_master_and_the_slaves_of_a_name(
