@@ -10,8 +10,17 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, PlainAccount, PlainAcl, VirtualClock
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from tests.unit.embedded_broker.core.access.signed import ALL_FORMS, SECRET, ask, signed
+from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import FrameDecoder
+from tests.unit.embedded_broker.core.access.signed import (
+    ALL_FORMS,
+    SECRET,
+    Waiting,
+    ask,
+    everything,
+    signed,
+)
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
 EXCEPTION = "org.apache.rocketmq.acl.common.AclException: "
@@ -178,7 +187,7 @@ def every_request(
 
 def test_an_account_that_may_do_nothing_gets_nothing(every_request: EmbeddedBroker) -> None:
     broker = every_request
-    before = broker._parts().store.log.max_offset
+    before = everything(broker)
     passed = {}
     for code in sorted(broker._parts().endpoint.handlers):
         for fields, body in ((ALL_FORMS[code].fields, ALL_FORMS[code].body), ({}, b"")):
@@ -186,7 +195,27 @@ def test_an_account_that_may_do_nothing_gets_nothing(every_request: EmbeddedBrok
             if told is None:
                 passed[code] = (fields, body)
     assert passed == {}
-    assert broker._parts().store.log.max_offset == before
+    assert everything(broker) == before
+
+
+@pytest.mark.parametrize("serialize_type", [0, 1])
+def test_an_account_that_may_do_nothing_changes_nothing_where_nobody_answers(
+    every_request: EmbeddedBroker, serialize_type: int
+) -> None:
+    """One-way requests of every code, with both kinds of headers, in one piece."""
+    broker, peer = every_request, Waiting("10.1.2.3")
+    before = everything(broker)
+    requests = b""
+    for code in sorted(broker._parts().endpoint.handlers):
+        form = ALL_FORMS[code]
+        fields = signed(form.fields, form.body, "nothing")
+        command = RemotingCommand(code, flag=FLAG_ONEWAY, ext_fields=fields, body=form.body)
+        command.serialize_type = serialize_type if code < 1 << 15 else 0
+        requests += command.encode()
+    broker._parts().endpoint.receive(peer, FrameDecoder().feed(requests))
+    assert everything(broker) == before
+    assert peer.answers == []
+    assert not peer.closed
 
 
 def test_nobody_gets_anything_without_an_account(every_request: EmbeddedBroker) -> None:
