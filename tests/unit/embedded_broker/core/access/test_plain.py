@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -273,3 +274,35 @@ def test_no_secret_is_in_the_journal(broker: EmbeddedBroker) -> None:
     told = broker.journal.dump() + repr(broker.journal.requests())
     assert "Signature" not in told
     assert SECRET not in told
+
+
+def test_no_secret_is_in_a_log_line_or_in_the_words_of_an_answer(
+    start_broker: Callable[..., EmbeddedBroker], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests of every code: as they are meant, and with nothing that they need."""
+    own, given = "own-secret-of-an-account", "secret-that-somebody-sends"
+    admin = PlainAccount(access_key="administrator", secret_key=own, admin=True)
+    user = f'{{"username":"somebody","password":"{given}"}}'
+    told = []
+    for profile in ("rocketmq-4.9", "rocketmq-5.x"):
+        broker = start_broker(acl=PlainAcl(accounts=[admin]), tcp=False, profile=profile)
+        with caplog.at_level(logging.DEBUG):
+            for code, form in ALL_FORMS.items():
+                named = {"accessKey": "somebody", "secretKey": given}
+                bodies = [form.body]
+                if code in {RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_UPDATE_USER}:
+                    bodies = [user.encode(), user[:-1].encode()]
+                if code == RequestCode.UPDATE_BROKER_CONFIG:
+                    bodies = [f"initAuthenticationUser={user}\nnonsense=1".encode()]
+                for fields in (form.fields | named, named):
+                    for body in bodies:
+                        for secret in (own, given):
+                            answer = ask(
+                                broker, code, fields, body, key="administrator", secret=secret
+                            )
+                            told.append(answer.remark or "")
+        told.append(broker.journal.dump())
+    told.append(caplog.text)
+    assert sum(map(bool, told)) > len(told) // 2
+    for secret in (own, given):
+        assert [text for text in told if secret in text] == []
