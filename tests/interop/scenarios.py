@@ -147,7 +147,7 @@ CLIENTS = (
     Client("Java 4.9.8", java("4.9.8", "Scenarios"), but(*OF_5)),
     Client("Java 5.3.3", java("5.3.3", "ScenariosOf5"), but("request_reply")),
     Client("ONS 1.8.8", ons, but(*NO_PULL, "dead_letters", "levels")),
-    Client("Go 2.1.2", go, but(*NO_PULL, "timers"), needs="go"),
+    Client("Go 2.1.2", go, but("lite_pull", "query", *OF_5), needs="go"),
     Client(
         "ali-ons 3.12",
         javascript,

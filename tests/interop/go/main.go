@@ -22,6 +22,7 @@ const (
 	count = 20
 	wait  = 30 * time.Second
 	twice = 300 * time.Millisecond // what would come twice comes within this time
+	known = 2 * time.Second        // a producer's first heartbeat leaves a second after its start
 )
 
 type taker func(ctx context.Context, message *primitive.MessageExt) bool
@@ -39,18 +40,20 @@ func main() {
 	rlog.SetLogLevel("fatal")
 	s := &scenarios{namesrv: primitive.NamesrvAddr{os.Args[1]}, prefix: os.Args[2]}
 	all := map[string]func(){
-		"sync":         func() { s.consumed(count, "*", s.take, s.sync) },
-		"async":        func() { s.consumed(count, "*", s.take, s.async) },
-		"oneway":       func() { s.consumed(count, "*", s.take, s.oneway) },
-		"batch":        func() { s.consumed(count, "*", s.take, s.batch) },
-		"orderly":      s.orderly,
-		"tags":         func() { s.consumed(count/2, "A || C", s.take, s.tagged) },
-		"sql":          s.sql,
-		"broadcast":    s.broadcast,
-		"retry":        s.retry,
-		"dead_letters": s.deadLetters,
-		"transaction":  s.transaction,
-		"levels":       s.levels,
+		"sync":          func() { s.consumed(count, "*", s.take, s.sync) },
+		"async":         func() { s.consumed(count, "*", s.take, s.async) },
+		"oneway":        func() { s.consumed(count, "*", s.take, s.oneway) },
+		"batch":         func() { s.consumed(count, "*", s.take, s.batch) },
+		"orderly":       s.orderly,
+		"tags":          func() { s.consumed(count/2, "A || C", s.take, s.tagged) },
+		"sql":           s.sql,
+		"broadcast":     s.broadcast,
+		"pull":          s.pull,
+		"request_reply": s.requestReply,
+		"retry":         s.retry,
+		"dead_letters":  s.deadLetters,
+		"transaction":   s.transaction,
+		"levels":        s.levels,
 	}
 	s.producer = must(rocketmq.NewProducer(
 		producer.WithNameServer(s.namesrv),
@@ -270,6 +273,60 @@ func (s *scenarios) broadcast() {
 	}
 	s.sync()
 	s.await(2 * count)
+}
+
+func (s *scenarios) pull() {
+	queues := map[int]*primitive.MessageQueue{}
+	for n := 0; n < count; n++ {
+		message := s.message(fmt.Sprint("k", n))
+		result := must(s.producer.SendSync(context.Background(), message))
+		s.sent(message.GetKeys(), result)
+		queues[result.MessageQueue.QueueId] = result.MessageQueue
+	}
+	made := must(rocketmq.NewPullConsumer(
+		consumer.WithNameServer(s.namesrv),
+		consumer.WithGroupName(s.topic()+"_group"),
+		consumer.WithInstance(s.name),
+	))
+	check(made.Subscribe(s.topic(), consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}))
+	check(made.Start())
+	defer func() { _ = made.Shutdown() }()
+	for _, queue := range queues {
+		for at, more := int64(0), true; more; {
+			result := must(made.PullFrom(context.Background(), queue, at, 3))
+			for _, message := range result.GetMessageExts() {
+				s.say("RECEIVED", message.GetKeys(), fmt.Sprint(queue.QueueId))
+			}
+			at, more = result.NextBeginOffset, result.NextBeginOffset < result.MaxOffset
+		}
+	}
+}
+
+func (s *scenarios) requestReply() {
+	answers := must(rocketmq.NewProducer(
+		producer.WithNameServer(s.namesrv),
+		producer.WithGroupName(s.prefix+"_answers"),
+		producer.WithInstanceName("answers"),
+	))
+	check(answers.Start())
+	defer func() { _ = answers.Shutdown() }()
+	made := s.consumer(consumer.MessageSelector{Type: consumer.TAG, Expression: "*"},
+		func(ctx context.Context, message *primitive.MessageExt) bool {
+			reply := must(consumer.CreateReplyMessage(message, nil))
+			reply.Body = []byte("re:" + string(message.Body))
+			must(answers.SendSync(ctx, reply))
+			return true
+		})
+	defer func() { _ = made.Shutdown() }()
+	time.Sleep(known) // until then no broker knows whom to push a reply to
+	for n := 0; n < count; n++ {
+		key := fmt.Sprint("k", n)
+		s.say("SENT", key)
+		reply := must(s.producer.Request(context.Background(), 20*time.Second, s.message(key)))
+		if string(reply.Body) == "re:"+key {
+			s.say("RECEIVED", key, "0")
+		}
+	}
 }
 
 func (s *scenarios) retry() {
