@@ -140,7 +140,7 @@ def but(*missing: str) -> list[str]:
     return [scenario for scenario in ALL if scenario not in missing]
 
 
-NO_PULL = ("pull", "lite_pull", "query", "request_reply", "recall", "pop")
+NO_PULL = ("pull", "query", "request_reply", "recall", "pop")
 CLIENTS = (
     # Of these clients 4.9.8 alone gets the answers of its requests, on a real broker, too.
     Client("Java 4.9.4", java("4.9.4", "Scenarios"), but("request_reply", *OF_5)),
@@ -151,7 +151,7 @@ CLIENTS = (
     Client(
         "ali-ons 3.12",
         javascript,
-        but(*NO_PULL, "oneway", "batch", "orderly", "dead_letters", "transaction"),
+        but(*NO_PULL, "lite_pull", "oneway", "batch", "orderly", "dead_letters", "transaction"),
         needs="npm",
     ),
 )

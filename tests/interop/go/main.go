@@ -101,11 +101,13 @@ func (s *scenarios) message(key string) *primitive.Message {
 	return primitive.NewMessage(s.topic(), []byte(key)).WithTag("A").WithKeys([]string{key})
 }
 
-func (s *scenarios) send(messages ...*primitive.Message) {
+// send gives the queue to which all of them went.
+func (s *scenarios) send(messages ...*primitive.Message) *primitive.MessageQueue {
 	result := must(s.producer.SendSync(context.Background(), messages...))
 	for _, message := range messages {
 		s.sent(message.GetKeys(), result)
 	}
+	return result.MessageQueue
 }
 
 func (s *scenarios) sent(key string, result *primitive.SendResult) {
@@ -275,30 +277,41 @@ func (s *scenarios) broadcast() {
 	s.await(2 * count)
 }
 
-func (s *scenarios) pull() {
-	queues := map[int]*primitive.MessageQueue{}
-	for n := 0; n < count; n++ {
-		message := s.message(fmt.Sprint("k", n))
-		result := must(s.producer.SendSync(context.Background(), message))
-		s.sent(message.GetKeys(), result)
-		queues[result.MessageQueue.QueueId] = result.MessageQueue
-	}
+func (s *scenarios) puller() rocketmq.PullConsumer {
 	made := must(rocketmq.NewPullConsumer(
 		consumer.WithNameServer(s.namesrv),
-		consumer.WithGroupName(s.topic()+"_group"),
-		consumer.WithInstance(s.name),
+		consumer.WithGroupName(s.topic()+"_pullers"),
+		consumer.WithInstance(s.name+"_pullers"),
 	))
 	check(made.Subscribe(s.topic(), consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}))
 	check(made.Start())
+	return made
+}
+
+// pulled takes what a queue has from an offset on, and gives the next one.
+func (s *scenarios) pulled(made rocketmq.PullConsumer, queue *primitive.MessageQueue, at int64) int64 {
+	for {
+		result := must(made.PullFrom(context.Background(), queue, at, 3))
+		for _, message := range result.GetMessageExts() {
+			s.say("RECEIVED", message.GetKeys(), fmt.Sprint(queue.QueueId))
+		}
+		at = result.NextBeginOffset
+		if at >= result.MaxOffset {
+			return at
+		}
+	}
+}
+
+func (s *scenarios) pull() {
+	queues := map[int]*primitive.MessageQueue{}
+	for n := 0; n < count; n++ {
+		queue := s.send(s.message(fmt.Sprint("k", n)))
+		queues[queue.QueueId] = queue
+	}
+	made := s.puller()
 	defer func() { _ = made.Shutdown() }()
 	for _, queue := range queues {
-		for at, more := int64(0), true; more; {
-			result := must(made.PullFrom(context.Background(), queue, at, 3))
-			for _, message := range result.GetMessageExts() {
-				s.say("RECEIVED", message.GetKeys(), fmt.Sprint(queue.QueueId))
-			}
-			at, more = result.NextBeginOffset, result.NextBeginOffset < result.MaxOffset
-		}
+		s.pulled(made, queue, 0)
 	}
 }
 
@@ -341,16 +354,27 @@ func (s *scenarios) retry() {
 	}, s.sync)
 }
 
-// deadLetters counts what is refused; what lies in %DLQ% is read by the one who started this.
+// deadLetters shows what lies in %DLQ% after each message was refused once.
 func (s *scenarios) deadLetters() {
 	var seen sync.Map
+	dead := &primitive.MessageQueue{Topic: "%DLQ%" + s.topic() + "_group"}
 	s.consumed(count, "*", func(_ context.Context, message *primitive.MessageExt) bool {
 		if _, again := seen.LoadOrStore(message.GetKeys(), true); again {
 			s.say("FAILED", message.GetKeys()+" came again")
 		}
-		s.received(message, message.GetKeys())
+		s.missing <- struct{}{}
 		return false
-	}, s.sync, consumer.WithMaxReconsumeTimes(0))
+	}, func() {
+		for n := 0; n < count; n++ {
+			dead.BrokerName = s.send(s.message(fmt.Sprint("k", n))).BrokerName
+		}
+	}, consumer.WithMaxReconsumeTimes(0))
+	made := s.puller()
+	defer func() { _ = made.Shutdown() }()
+	for at, end := int64(0), time.Now().Add(wait); at < count && time.Now().Before(end); {
+		at = s.pulled(made, dead, at)
+		time.Sleep(twice)
+	}
 }
 
 type decides struct{}
