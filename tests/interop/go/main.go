@@ -20,7 +20,7 @@ import (
 
 const (
 	count = 20
-	wait  = 30 * time.Second
+	wait  = 60 * time.Second       // a real broker tells of a new %RETRY% topic when routes are asked for again
 	twice = 300 * time.Millisecond // what would come twice comes within this time
 	known = 2 * time.Second        // a producer's first heartbeat leaves a second after its start
 )
