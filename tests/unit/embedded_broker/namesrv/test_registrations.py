@@ -14,6 +14,7 @@ from rocketmq_py.protocol.bodies.topics import (
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigTable,
+    TopicList,
     TopicRouteData,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -192,14 +193,30 @@ def test_901_lists_the_master_and_the_slaves_of_a_name(
     broker: EmbeddedBroker, connect: Connect
 ) -> None:
     peer = connect(broker.namesrv_addr)
-    register(peer, "broker-a", "T", broker_id=1)
-    found = []
-    for name in ("broker-a", "nobody"):
+
+    def members(name: str) -> dict[int, str]:
         asked = {"clusterName": "DefaultCluster", "brokerName": name}
         answer = peer.ask(RequestCode.GET_BROKER_MEMBER_GROUP, asked)
         group = GetBrokerMemberGroupResponseBody.decode(answer.body).broker_member_group
-        found.append((group.cluster, group.broker_name, group.broker_addrs))
-    assert found == [
-        ("DefaultCluster", "broker-a", {0: broker.addr, 1: OTHER}),
-        ("DefaultCluster", "nobody", {}),
-    ]
+        assert (group.cluster, group.broker_name) == ("DefaultCluster", name)
+        return group.broker_addrs
+
+    assert members("broker-a") == {0: broker.addr}
+    register(peer, "broker-a", "T", broker_id=1)
+    assert members("broker-a") == {0: broker.addr, 1: OTHER}
+    assert members("nobody") == {}
+    peer.ask(RequestCode.UNREGISTER_BROKER, fields("broker-a", 1))
+    assert members("broker-a") == {0: broker.addr}
+
+
+def test_a_broker_that_registers_is_among_the_system_topics(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    peer = connect(broker.namesrv_addr)
+    told = []
+    for code in (RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER):
+        place = fields("b") | {"clusterName": "C"}
+        assert peer.ask(code, place, body("T")).code == ResponseCode.SUCCESS
+        answer = peer.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        told.append(TopicList.decode(answer.body).topic_list)
+    assert told == [["DefaultCluster", "broker-a", "C", "b"], ["DefaultCluster", "broker-a"]]
