@@ -17,6 +17,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.namesrv.settings import ORDER_TOPICS, KeyValues
 from embedded_broker.remoting.endpoint import Connection, Endpoint, Handler, Request
+from rocketmq_py.protocol.bodies.registration import read_compressed
 from rocketmq_py.protocol.bodies.replication import (
     BrokerMemberGroup,
     GetBrokerMemberGroupResponseBody,
@@ -98,18 +99,14 @@ class Registrations:
     def register(self, request: Request) -> RemotingCommand:
         """103: a broker with its topics; a slave is told where its master is.
 
-        A body whose checksum is another one, a compressed one, and one topic of a broker that is
-        not known yet: 1.
+        A body whose checksum is another one, and one topic of a broker that is not known yet: 1.
         """
         header = RegisterBrokerRequestHeader.from_ext(request.command.ext_fields)
         text = request.command.body
         if header.body_crc32 and crc32(text) & 0x7FFF_FFFF != header.body_crc32:
             raise Refused(Reason.FAILED, "crc32 not match")
-        if header.compressed:
-            raise Refused(
-                Reason.FAILED, "compressed registrations are not read: set compressedRegister=false"
-            )
-        body = RegisterBrokerBody.decode(text) if text else RegisterBrokerBody()
+        read = read_compressed if header.compressed else RegisterBrokerBody.decode
+        body = read(text) if text else RegisterBrokerBody()
         table = body.topic_config_serialize_wrapper
         place = (header.cluster_name, header.broker_addr)
         name, broker_id = header.broker_name, header.broker_id

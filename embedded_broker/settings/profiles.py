@@ -93,7 +93,7 @@ PROFILES: dict[str, Profile] = {
         unsupported_codes=frozenset(
             {
                 *(18, 60, 61, 217, 225, 343, 345, 351, 352, 353, 361, 370, 400, 401, 402),
-                *(*POP_CODES, *range(3001, 3011)),
+                *(901, 904, 906, 907, *POP_CODES, *range(3001, 3011)),
             }
         ),
         empty_body_allowed=True,

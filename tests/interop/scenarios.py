@@ -140,18 +140,18 @@ def but(*missing: str) -> list[str]:
     return [scenario for scenario in ALL if scenario not in missing]
 
 
-NO_PULL = ("pull", "lite_pull", "query", "request_reply", "recall", "pop")
+NO_PULL = ("pull", "query", "request_reply", "recall", "pop")
 CLIENTS = (
     # Of these clients 4.9.8 alone gets the answers of its requests, on a real broker, too.
     Client("Java 4.9.4", java("4.9.4", "Scenarios"), but("request_reply", *OF_5)),
     Client("Java 4.9.8", java("4.9.8", "Scenarios"), but(*OF_5)),
     Client("Java 5.3.3", java("5.3.3", "ScenariosOf5"), but("request_reply")),
     Client("ONS 1.8.8", ons, but(*NO_PULL, "dead_letters", "levels")),
-    Client("Go 2.1.2", go, but(*NO_PULL, "timers"), needs="go"),
+    Client("Go 2.1.2", go, but("lite_pull", "query", *OF_5), needs="go"),
     Client(
         "ali-ons 3.12",
         javascript,
-        but(*NO_PULL, "oneway", "batch", "orderly", "dead_letters", "transaction"),
+        but(*NO_PULL, "lite_pull", "oneway", "batch", "orderly", "dead_letters", "transaction"),
         needs="npm",
     ),
 )

@@ -29,6 +29,7 @@ FILE_MAX: Final = 4 * 1024 * 1024
 WATCH_EVERY_MS: Final = 500
 """How often the file is looked at, as the original does."""
 HOSTS_KEPT_MAX: Final = 4096
+_WHITE: Final = "globalWhiteRemoteAddresses"
 
 
 class Permission(IntFlag):
@@ -50,6 +51,12 @@ _PERMISSIONS: Final = {
     "SUB": Permission.SUB,
     "PUB|SUB": Permission.PUB | Permission.SUB,
     "SUB|PUB": Permission.PUB | Permission.SUB,
+}
+
+
+_SAID: Final = {
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off", ""), False),
 }
 
 
@@ -94,17 +101,19 @@ class PlainAccount:
     def from_document(cls, document: object) -> Self:
         """Read an entry of `accounts`; a permission that is none of the five is DENY."""
         if not isinstance(document, dict):
-            raise ConfigError("accounts", document, "a list of mappings with accessKey, secretKey")
+            raise ConfigError("accounts", "...", "a list of mappings with accessKey, secretKey")
 
         def text(name: str) -> str:
             value = document.get(name)
+            if isinstance(value, list | dict):
+                raise ConfigError(name, "...", "a text")
             return "" if value is None else str(value)
 
         return cls(
             access_key=text("accessKey"),
             secret_key=text("secretKey"),
             white_remote_address=text("whiteRemoteAddress"),
-            admin=text("admin").lower() == "true",
+            admin=_is_admin(text("admin")),
             default_topic_perm=_known(text("defaultTopicPerm")),
             default_group_perm=_known(text("defaultGroupPerm")),
             topic_perms=_known_of(read_perms("topic", document.get("topicPerms"))),
@@ -125,6 +134,23 @@ class PlainAccount:
         }
 
 
+def _is_admin(text: str) -> bool:
+    """Read what YAML 1.1, which the original's files are written in, has for yes and no."""
+    said = _SAID.get(text.lower())
+    if said is None:
+        raise ConfigError("admin", text, "true or false")
+    return said
+
+
+def _list_of(name: str, given: object) -> list[Any]:
+    """Give the entries that stand under a name; nothing is none."""
+    if given in (None, ""):
+        return []
+    if not isinstance(given, list):
+        raise ConfigError(name, "...", "a list")
+    return given
+
+
 def _known(permission: str) -> str:
     permission = permission.strip()
     return permission if permission in _PERMISSIONS else "DENY"
@@ -137,7 +163,7 @@ def _known_of(permissions: Mapping[str, str]) -> dict[str, str]:
 def read_perms(kind: str, given: object) -> dict[str, str]:
     """Read `topicA=PUB|SUB` entries, of topics or of groups."""
     found = {}
-    for entry in given if isinstance(given, list) else ():
+    for entry in _list_of(f"{kind}Perms", given):
         name, separator, permission = str(entry).partition("=")
         if not separator or not name.strip() or "=" in permission:
             raise ConfigError(f"{kind}Perms", entry, f"{kind}=permission, such as {kind}A=PUB|SUB")
@@ -171,8 +197,10 @@ class PlainAcl:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """Read what the file holds."""
-        white = document.get("globalWhiteRemoteAddresses") or ()
-        accounts = document.get("accounts") or ()
+        white = _list_of(_WHITE, document.get(_WHITE))
+        if any(isinstance(one, list | dict) for one in white):
+            raise ConfigError(_WHITE, "...", "a list of addresses")
+        accounts = _list_of("accounts", document.get("accounts"))
         return cls(
             accounts=[PlainAccount.from_document(one) for one in accounts],
             global_white_remote_addresses=[str(one) for one in white],
@@ -335,7 +363,7 @@ class PlainAccounts:
     def _save(self, path: Path) -> None:
         """Write the file, whole or not at all; nobody but its owner may read the new one."""
         document = {
-            "globalWhiteRemoteAddresses": list(self.acl.global_white_remote_addresses),
+            _WHITE: list(self.acl.global_white_remote_addresses),
             "accounts": [one.to_document() for one in self.acl.accounts],
             "dataVersion": [{"counter": self.counter, "timestamp": self.changed_ms}],
         }

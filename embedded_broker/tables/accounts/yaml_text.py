@@ -1,10 +1,10 @@
 """How the YAML of an access control file becomes values, and values become such a file.
 
-Answers: block mappings and lists, flow lists of scalars, quotes and comments: all that RocketMQ's
+Answers: mappings and lists, in blocks and in brackets, quotes and comments: all that RocketMQ's
 `plain_acl.yml` and the files that its tools write are made of. A scalar is text as it is written,
 but for true, false and null: a secret of digits stays what it is. Anything else of YAML (anchors,
-tags, blocks of text, several documents) is refused with its line, never guessed. Must not know:
-accounts.
+tags, texts of several lines, several documents) is refused with its line, never guessed. Must not
+know: accounts.
 """
 
 import json
@@ -18,16 +18,25 @@ DEPTH_MAX: Final = 16
 _WORDS: Final[dict[str, bool | None]] = {
     "": None,
     "~": None,
-    "null": None,
-    "true": True,
-    "false": False,
+    **dict.fromkeys(("null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.|=%/-]*")
-_REFUSED: Final = tuple("&*!|>@`%{}?,]")
+_REFUSED: Final = tuple("&*!|>@`%}?,]")
 """What a scalar cannot begin with unless it is quoted."""
-_KEY: Final = re.compile(
-    r"""(?P<key>"[^"]*"|'[^']*'|[^\s"'#\[\]{}][^#]*?)\s*:(?:\s+(?P<rest>.*))?$"""
+_QUOTED: Final = r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*\""""
+_KEY: Final = re.compile(rf"""(?P<key>{_QUOTED}|[^\s"'#\[\]{{}}][^#]*?)\s*:(?:\s+(?P<rest>.*))?$""")
+_COMMENT: Final = re.compile(rf"(?<![^\s\[{{,])(?:{_QUOTED})|(?P<comment>(?<!\S)#)|.")
+"""One piece of a line after the other, until one is the beginning of a comment."""
+_TOKEN: Final = re.compile(
+    rf"""\s*(?:(?P<text>{_QUOTED}|[^\s"'\[\]{{}},:][^\[\]{{}},]*?)(?=\s*(?:[\[\]{{}},]|:\s|:?$))"""
+    r"|(?P<mark>[\[\]{},:]))"
 )
+"""A piece of what stands in brackets: a scalar, or a mark."""
+
+
+_CLOSING: Final = {"[": "]", "{": "}"}
 
 
 class _Line(NamedTuple):
@@ -54,10 +63,16 @@ def write_yaml(value: Any) -> str:  # Any: what read_yaml gives
 
 
 def _lines(text: str, source: str) -> Iterator[_Line]:
-    for number, raw in enumerate(text.splitlines(), 1):
+    begun = ended = False
+    for number, raw in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         line = _without_comment(raw).rstrip()
         stripped = line.lstrip(" ")
-        if not stripped or (stripped == "---" and line == "---"):
+        if not stripped or (line == "---" and not begun):
+            continue
+        if ended or line == "---":
+            raise _error(source, number, "begins a second document")
+        begun, ended = True, line == "..."
+        if ended:
             continue
         if stripped[0] == "\t":
             raise _error(source, number, "is indented by a tab; use blanks")
@@ -65,14 +80,9 @@ def _lines(text: str, source: str) -> Iterator[_Line]:
 
 
 def _without_comment(line: str) -> str:
-    quote = ""
-    for index, character in enumerate(line):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'" and (index == 0 or line[index - 1] in " [,"):
-            quote = character
-        elif character == "#" and (index == 0 or line[index - 1] in " \t"):
-            return line[:index]
+    for piece in _COMMENT.finditer(line):
+        if piece["comment"]:
+            return line[: piece.start()]
     return line
 
 
@@ -133,9 +143,7 @@ class _Reader:
             match = _KEY.match(line.text)
             if match is None or line.text.startswith("- "):
                 break
-            key, rest = match["key"].strip("\"'"), (match["rest"] or "").strip()
-            if key in found:
-                raise _error(self._source, line.number, f"says {key} a second time")
+            key, rest = self._key(match["key"], line, found), (match["rest"] or "").strip()
             self._at += 1
             found[key] = self._scalar(rest, line) if rest else self._value(indent, depth)
         return found
@@ -147,22 +155,25 @@ class _Reader:
             return self._list(indent, depth + 1)
         return self.block(indent + 1, depth + 1)
 
+    def _key(self, text: str, line: _Line, found: dict[str, Any]) -> str:
+        key = self._quoted(text, line) if text[0] in "\"'" else text
+        if key in found:
+            raise _error(self._source, line.number, f"says {key} a second time")
+        return key
+
     def _scalar(self, text: str, line: _Line) -> Any:
-        if text.startswith("["):
-            if not text.endswith("]"):
-                raise _error(self._source, line.number, "has a list that does not end on it")
-            inner = text[1:-1].strip()
-            return [self._scalar(one.strip(), line) for one in inner.split(",")] if inner else []
-        if text == "{}":
-            return {}
+        if text.startswith(tuple(_CLOSING)):
+            return self._bracketed(text, line)
         if text[:1] in {'"', "'"}:
             return self._quoted(text, line)
         if text.startswith(_REFUSED):
             raise _error(self._source, line.number, f"has {text[0]!r}: put the value into quotes")
+        if ": " in text or text == "-" or text.startswith("- "):
+            raise _error(self._source, line.number, "has two things on it: put one into quotes")
         return _WORDS.get(text, text)
 
     def _quoted(self, text: str, line: _Line) -> str:
-        if len(text) < 2 or text[-1] != text[0]:
+        if re.fullmatch(_QUOTED, text) is None:
             raise _error(self._source, line.number, "has a quote that does not end")
         if text[0] == "'":
             return text[1:-1].replace("''", "'")
@@ -170,6 +181,63 @@ class _Reader:
             return str(json.loads(text))
         except ValueError:
             raise _error(self._source, line.number, "has a bad text in double quotes") from None
+
+    # -- brackets -----------------------------------------------------------------------------
+
+    def _bracketed(self, text: str, line: _Line) -> Any:
+        """Read a list or mapping in brackets; it ends on its line or on a later one."""
+        tokens: list[re.Match[str]] = []
+        open_ones = 0
+        while True:
+            for token in self._tokens(text, line):
+                tokens.append(token)
+                open_ones += (token["mark"] in _CLOSING) - (token["mark"] in _CLOSING.values())
+            if open_ones <= 0:
+                break
+            if self._at == len(self._lines):
+                raise _error(self._source, line.number, "has a bracket that does not end")
+            text, self._at = self._lines[self._at].text, self._at + 1
+        pieces = iter(tokens)
+        value = self._flow(next(pieces), pieces, line, 0)
+        if next(pieces, None) is not None:
+            raise _error(self._source, line.number, "has more behind its bracket")
+        return value
+
+    def _tokens(self, text: str, line: _Line) -> Iterator[re.Match[str]]:
+        at = 0
+        while at < len(text):
+            token = _TOKEN.match(text, at)
+            if token is None:
+                raise _error(self._source, line.number, "has a quote that does not end")
+            yield token
+            at = token.end()
+
+    def _flow(
+        self, token: re.Match[str], pieces: Iterator[re.Match[str]], line: _Line, depth: int
+    ) -> Any:
+        mark = token["mark"]
+        if mark is None:
+            return self._scalar(token["text"], line)
+        if mark not in _CLOSING or depth > DEPTH_MAX:
+            raise self._bad_bracket(line)
+        found: Any = [] if mark == "[" else {}
+        while (first := next(pieces))["mark"] != _CLOSING[mark]:
+            if mark == "[":
+                found.append(self._flow(first, pieces, line, depth + 1))
+            else:
+                if first["text"] is None or next(pieces)["mark"] != ":":
+                    raise self._bad_bracket(line)
+                key = self._key(first["text"], line, found)
+                found[key] = self._flow(next(pieces), pieces, line, depth + 1)
+            behind = next(pieces)["mark"]
+            if behind == _CLOSING[mark]:
+                break
+            if behind != ",":
+                raise self._bad_bracket(line)
+        return found
+
+    def _bad_bracket(self, line: _Line) -> ConfigError:
+        return _error(self._source, line.number, "has brackets that are no list and no mapping")
 
 
 def _written(value: Any, indent: str) -> Iterator[str]:

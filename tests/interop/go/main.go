@@ -20,8 +20,9 @@ import (
 
 const (
 	count = 20
-	wait  = 30 * time.Second
+	wait  = 60 * time.Second       // a real broker tells of a new %RETRY% topic when routes are asked for again
 	twice = 300 * time.Millisecond // what would come twice comes within this time
+	known = 2 * time.Second        // a producer's first heartbeat leaves a second after its start
 )
 
 type taker func(ctx context.Context, message *primitive.MessageExt) bool
@@ -39,18 +40,20 @@ func main() {
 	rlog.SetLogLevel("fatal")
 	s := &scenarios{namesrv: primitive.NamesrvAddr{os.Args[1]}, prefix: os.Args[2]}
 	all := map[string]func(){
-		"sync":         func() { s.consumed(count, "*", s.take, s.sync) },
-		"async":        func() { s.consumed(count, "*", s.take, s.async) },
-		"oneway":       func() { s.consumed(count, "*", s.take, s.oneway) },
-		"batch":        func() { s.consumed(count, "*", s.take, s.batch) },
-		"orderly":      s.orderly,
-		"tags":         func() { s.consumed(count/2, "A || C", s.take, s.tagged) },
-		"sql":          s.sql,
-		"broadcast":    s.broadcast,
-		"retry":        s.retry,
-		"dead_letters": s.deadLetters,
-		"transaction":  s.transaction,
-		"levels":       s.levels,
+		"sync":          func() { s.consumed(count, "*", s.take, s.sync) },
+		"async":         func() { s.consumed(count, "*", s.take, s.async) },
+		"oneway":        func() { s.consumed(count, "*", s.take, s.oneway) },
+		"batch":         func() { s.consumed(count, "*", s.take, s.batch) },
+		"orderly":       s.orderly,
+		"tags":          func() { s.consumed(count/2, "A || C", s.take, s.tagged) },
+		"sql":           s.sql,
+		"broadcast":     s.broadcast,
+		"pull":          s.pull,
+		"request_reply": s.requestReply,
+		"retry":         s.retry,
+		"dead_letters":  s.deadLetters,
+		"transaction":   s.transaction,
+		"levels":        s.levels,
 	}
 	s.producer = must(rocketmq.NewProducer(
 		producer.WithNameServer(s.namesrv),
@@ -98,11 +101,13 @@ func (s *scenarios) message(key string) *primitive.Message {
 	return primitive.NewMessage(s.topic(), []byte(key)).WithTag("A").WithKeys([]string{key})
 }
 
-func (s *scenarios) send(messages ...*primitive.Message) {
+// send gives the queue to which all of them went.
+func (s *scenarios) send(messages ...*primitive.Message) *primitive.MessageQueue {
 	result := must(s.producer.SendSync(context.Background(), messages...))
 	for _, message := range messages {
 		s.sent(message.GetKeys(), result)
 	}
+	return result.MessageQueue
 }
 
 func (s *scenarios) sent(key string, result *primitive.SendResult) {
@@ -272,6 +277,71 @@ func (s *scenarios) broadcast() {
 	s.await(2 * count)
 }
 
+func (s *scenarios) puller() rocketmq.PullConsumer {
+	made := must(rocketmq.NewPullConsumer(
+		consumer.WithNameServer(s.namesrv),
+		consumer.WithGroupName(s.topic()+"_pullers"),
+		consumer.WithInstance(s.name+"_pullers"),
+	))
+	check(made.Subscribe(s.topic(), consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}))
+	check(made.Start())
+	return made
+}
+
+// pulled takes what a queue has from an offset on, and gives the next one.
+func (s *scenarios) pulled(made rocketmq.PullConsumer, queue *primitive.MessageQueue, at int64) int64 {
+	for {
+		result := must(made.PullFrom(context.Background(), queue, at, 3))
+		for _, message := range result.GetMessageExts() {
+			s.say("RECEIVED", message.GetKeys(), fmt.Sprint(queue.QueueId))
+		}
+		at = result.NextBeginOffset
+		if at >= result.MaxOffset {
+			return at
+		}
+	}
+}
+
+func (s *scenarios) pull() {
+	queues := map[int]*primitive.MessageQueue{}
+	for n := 0; n < count; n++ {
+		queue := s.send(s.message(fmt.Sprint("k", n)))
+		queues[queue.QueueId] = queue
+	}
+	made := s.puller()
+	defer func() { _ = made.Shutdown() }()
+	for _, queue := range queues {
+		s.pulled(made, queue, 0)
+	}
+}
+
+func (s *scenarios) requestReply() {
+	answers := must(rocketmq.NewProducer(
+		producer.WithNameServer(s.namesrv),
+		producer.WithGroupName(s.prefix+"_answers"),
+		producer.WithInstanceName("answers"),
+	))
+	check(answers.Start())
+	defer func() { _ = answers.Shutdown() }()
+	made := s.consumer(consumer.MessageSelector{Type: consumer.TAG, Expression: "*"},
+		func(ctx context.Context, message *primitive.MessageExt) bool {
+			reply := must(consumer.CreateReplyMessage(message, nil))
+			reply.Body = []byte("re:" + string(message.Body))
+			must(answers.SendSync(ctx, reply))
+			return true
+		})
+	defer func() { _ = made.Shutdown() }()
+	time.Sleep(known) // until then no broker knows whom to push a reply to
+	for n := 0; n < count; n++ {
+		key := fmt.Sprint("k", n)
+		s.say("SENT", key)
+		reply := must(s.producer.Request(context.Background(), 20*time.Second, s.message(key)))
+		if string(reply.Body) == "re:"+key {
+			s.say("RECEIVED", key, "0")
+		}
+	}
+}
+
 func (s *scenarios) retry() {
 	s.consumed(count, "*", func(ctx context.Context, message *primitive.MessageExt) bool {
 		if message.ReconsumeTimes == 0 {
@@ -284,16 +354,27 @@ func (s *scenarios) retry() {
 	}, s.sync)
 }
 
-// deadLetters counts what is refused; what lies in %DLQ% is read by the one who started this.
+// deadLetters shows what lies in %DLQ% after each message was refused once.
 func (s *scenarios) deadLetters() {
 	var seen sync.Map
+	dead := &primitive.MessageQueue{Topic: "%DLQ%" + s.topic() + "_group"}
 	s.consumed(count, "*", func(_ context.Context, message *primitive.MessageExt) bool {
 		if _, again := seen.LoadOrStore(message.GetKeys(), true); again {
 			s.say("FAILED", message.GetKeys()+" came again")
 		}
-		s.received(message, message.GetKeys())
+		s.missing <- struct{}{}
 		return false
-	}, s.sync, consumer.WithMaxReconsumeTimes(0))
+	}, func() {
+		for n := 0; n < count; n++ {
+			dead.BrokerName = s.send(s.message(fmt.Sprint("k", n))).BrokerName
+		}
+	}, consumer.WithMaxReconsumeTimes(0))
+	made := s.puller()
+	defer func() { _ = made.Shutdown() }()
+	for at, end := int64(0), time.Now().Add(wait); at < count && time.Now().Before(end); {
+		at = s.pulled(made, dead, at)
+		time.Sleep(twice)
+	}
 }
 
 type decides struct{}

@@ -8,8 +8,10 @@ import com.aliyun.openservices.ons.api.OnExceptionContext;
 import com.aliyun.openservices.ons.api.Producer;
 import com.aliyun.openservices.ons.api.PropertyKeyConst;
 import com.aliyun.openservices.ons.api.PropertyValueConst;
+import com.aliyun.openservices.ons.api.PullConsumer;
 import com.aliyun.openservices.ons.api.SendCallback;
 import com.aliyun.openservices.ons.api.SendResult;
+import com.aliyun.openservices.ons.api.TopicPartition;
 import com.aliyun.openservices.ons.api.batch.BatchConsumer;
 import com.aliyun.openservices.ons.api.order.OrderAction;
 import com.aliyun.openservices.ons.api.order.OrderConsumer;
@@ -22,6 +24,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
@@ -60,6 +63,7 @@ public class OnsScenarios {
         all.put("tags", () -> consumed(COUNT / 2, "A || C", this::take, this::tagged));
         all.put("sql", this::sql);
         all.put("broadcast", this::broadcast);
+        all.put("lite_pull", this::litePull);
         all.put("retry", this::retry);
         all.put("transaction", this::transaction);
         all.put("timers", this::timers);
@@ -264,6 +268,24 @@ public class OnsScenarios {
         sync();
         await();
         consumers.forEach(Consumer::shutdown);
+    }
+
+    void litePull() throws Exception {
+        missing = new CountDownLatch(COUNT);
+        sync();
+        PullConsumer consumer = ONSFactory.createPullConsumer(properties(name));
+        consumer.start();
+        Set<TopicPartition> partitions = consumer.topicPartitions(topic());
+        consumer.assign(partitions);
+        partitions.forEach(consumer::seekToBeginning);
+        long end = System.currentTimeMillis() + WAIT_S * 1000;
+        while (missing.getCount() > 0 && System.currentTimeMillis() < end) {
+            consumer.poll(200).forEach(this::take);
+        }
+        consumer.poll(TWICE_MS).forEach(this::take);
+        consumer.commitSync();
+        await();
+        consumer.shutdown();
     }
 
     void retry() throws Exception {

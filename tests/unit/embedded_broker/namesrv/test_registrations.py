@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zlib import crc32
+from zlib import compress, crc32
 
 import pytest
 
@@ -14,6 +14,7 @@ from rocketmq_py.protocol.bodies.topics import (
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigTable,
+    TopicList,
     TopicRouteData,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -147,7 +148,7 @@ def test_topics_of_a_version_that_is_known_are_not_taken_again(
     ("more", "text", "remark"),
     [
         ({"bodyCrc32": "1"}, body("T"), "crc32 not match"),
-        ({"compressed": "true"}, body("T"), "compressed registrations are not read"),
+        ({"compressed": "true"}, body("T"), "no zlib stream"),
         ({}, body(), "register broker failed"),
     ],
 )
@@ -172,18 +173,50 @@ def test_a_checksum_that_fits_is_taken_and_ordered_topics_are_told(
     assert KVTable.decode(answer.body).table == {"T": "b:2"}
 
 
+def test_a_compressed_registration_is_taken_and_counts_with_its_checksum(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    peer = connect(broker.namesrv_addr)
+    parts = (VERSION.encode(), "T 1 2 6 SINGLE_TAG ", "U 1 1 4 SINGLE_TAG ", "[]")
+    texts = [one if isinstance(one, bytes) else one.encode() for one in parts]
+    head, *rest = [len(one).to_bytes(4, "big") + one for one in texts]
+    text = compress(head + (2).to_bytes(4, "big") + b"".join(rest))
+    packed = fields("b", bodyCrc32=str(crc32(text) & 0x7FFF_FFFF)) | {"compressed": "true"}
+    assert addresses(peer, "T") is None
+    assert peer.ask(RequestCode.REGISTER_BROKER, packed, text).code == ResponseCode.SUCCESS
+    assert addresses(peer, "T") == {"b": {0: OTHER}}
+    asked = peer.ask(RequestCode.QUERY_DATA_VERSION, fields("b"), VERSION.encode())
+    assert asked.ext_fields == {"changed": "false"}
+
+
 def test_901_lists_the_master_and_the_slaves_of_a_name(
     broker: EmbeddedBroker, connect: Connect
 ) -> None:
     peer = connect(broker.namesrv_addr)
-    register(peer, "broker-a", "T", broker_id=1)
-    found = []
-    for name in ("broker-a", "nobody"):
+
+    def members(name: str) -> dict[int, str]:
         asked = {"clusterName": "DefaultCluster", "brokerName": name}
         answer = peer.ask(RequestCode.GET_BROKER_MEMBER_GROUP, asked)
         group = GetBrokerMemberGroupResponseBody.decode(answer.body).broker_member_group
-        found.append((group.cluster, group.broker_name, group.broker_addrs))
-    assert found == [
-        ("DefaultCluster", "broker-a", {0: broker.addr, 1: OTHER}),
-        ("DefaultCluster", "nobody", {}),
-    ]
+        assert (group.cluster, group.broker_name) == ("DefaultCluster", name)
+        return group.broker_addrs
+
+    assert members("broker-a") == {0: broker.addr}
+    register(peer, "broker-a", "T", broker_id=1)
+    assert members("broker-a") == {0: broker.addr, 1: OTHER}
+    assert members("nobody") == {}
+    peer.ask(RequestCode.UNREGISTER_BROKER, fields("broker-a", 1))
+    assert members("broker-a") == {0: broker.addr}
+
+
+def test_a_broker_that_registers_is_among_the_system_topics(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    peer = connect(broker.namesrv_addr)
+    told = []
+    for code in (RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER):
+        place = fields("b") | {"clusterName": "C"}
+        assert peer.ask(code, place, body("T")).code == ResponseCode.SUCCESS
+        answer = peer.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        told.append(TopicList.decode(answer.body).topic_list)
+    assert told == [["DefaultCluster", "broker-a", "C", "b"], ["DefaultCluster", "broker-a"]]

@@ -15,6 +15,8 @@ from embedded_broker import EmbeddedBroker, Tls
 from embedded_broker.remoting import tls as layer
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import Frame, FrameDecoder
 from tests.certificates import Certificate, Certificates
 from tests.unit.embedded_broker.peers import RawClient
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
@@ -105,9 +107,17 @@ def test_a_hello_that_comes_byte_by_byte_is_enough(
             incoming.write(raw.socket.recv(65_536))
         else:
             break
+    secure.write(RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO, opaque=7).encode())
     push()
+    decoder = FrameDecoder()
+    frames: list[Frame] = []
+    while not frames:
+        try:
+            frames = decoder.feed(secure.read())
+        except ssl.SSLWantReadError:
+            incoming.write(raw.socket.recv(65_536))
     raw.close()
-    assert secure.version() is not None
+    assert RemotingCommand.decode(frames[0]).opaque == 7
 
 
 @pytest.mark.case("W99")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping
 
@@ -16,6 +17,20 @@ SECRET = "12345678"
 GUARD_S = 20.0
 ALL_FORMS = FORMS | FORMS_OF_4_9
 """An ordinary request of every code of every version."""
+
+
+def everything(broker: EmbeddedBroker) -> dict[str, object]:
+    """All that requests change: what is stored, configured and committed, and who is there."""
+    parts = broker._parts()
+    with parts.door:
+        return {
+            "log": parts.store.log.max_offset,
+            "tables": json.dumps(parts.table_files.documents(), sort_keys=True),
+            "options": broker.config.items(),
+            "accounts": None if parts.accounts is None else parts.accounts.acl,
+            "consumers": list(parts.consumers.groups()),
+            "producers": list(parts.producers.groups()),
+        }
 
 
 class Waiting(peers.Peer):

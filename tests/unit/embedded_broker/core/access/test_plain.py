@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,8 +11,17 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, PlainAccount, PlainAcl, VirtualClock
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from tests.unit.embedded_broker.core.access.signed import ALL_FORMS, SECRET, ask, signed
+from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import FrameDecoder
+from tests.unit.embedded_broker.core.access.signed import (
+    ALL_FORMS,
+    SECRET,
+    Waiting,
+    ask,
+    everything,
+    signed,
+)
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
 EXCEPTION = "org.apache.rocketmq.acl.common.AclException: "
@@ -178,7 +188,7 @@ def every_request(
 
 def test_an_account_that_may_do_nothing_gets_nothing(every_request: EmbeddedBroker) -> None:
     broker = every_request
-    before = broker._parts().store.log.max_offset
+    before = everything(broker)
     passed = {}
     for code in sorted(broker._parts().endpoint.handlers):
         for fields, body in ((ALL_FORMS[code].fields, ALL_FORMS[code].body), ({}, b"")):
@@ -186,7 +196,27 @@ def test_an_account_that_may_do_nothing_gets_nothing(every_request: EmbeddedBrok
             if told is None:
                 passed[code] = (fields, body)
     assert passed == {}
-    assert broker._parts().store.log.max_offset == before
+    assert everything(broker) == before
+
+
+@pytest.mark.parametrize("serialize_type", [0, 1])
+def test_an_account_that_may_do_nothing_changes_nothing_where_nobody_answers(
+    every_request: EmbeddedBroker, serialize_type: int
+) -> None:
+    """One-way requests of every code, with both kinds of headers, in one piece."""
+    broker, peer = every_request, Waiting("10.1.2.3")
+    before = everything(broker)
+    requests = b""
+    for code in sorted(broker._parts().endpoint.handlers):
+        form = ALL_FORMS[code]
+        fields = signed(form.fields, form.body, "nothing")
+        command = RemotingCommand(code, flag=FLAG_ONEWAY, ext_fields=fields, body=form.body)
+        command.serialize_type = serialize_type if code < 1 << 15 else 0
+        requests += command.encode()
+    broker._parts().endpoint.receive(peer, FrameDecoder().feed(requests))
+    assert everything(broker) == before
+    assert peer.answers == []
+    assert not peer.closed
 
 
 def test_nobody_gets_anything_without_an_account(every_request: EmbeddedBroker) -> None:
@@ -244,3 +274,35 @@ def test_no_secret_is_in_the_journal(broker: EmbeddedBroker) -> None:
     told = broker.journal.dump() + repr(broker.journal.requests())
     assert "Signature" not in told
     assert SECRET not in told
+
+
+def test_no_secret_is_in_a_log_line_or_in_the_words_of_an_answer(
+    start_broker: Callable[..., EmbeddedBroker], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests of every code: as they are meant, and with nothing that they need."""
+    own, given = "own-secret-of-an-account", "secret-that-somebody-sends"
+    admin = PlainAccount(access_key="administrator", secret_key=own, admin=True)
+    user = f'{{"username":"somebody","password":"{given}"}}'
+    told = []
+    for profile in ("rocketmq-4.9", "rocketmq-5.x"):
+        broker = start_broker(acl=PlainAcl(accounts=[admin]), tcp=False, profile=profile)
+        with caplog.at_level(logging.DEBUG):
+            for code, form in ALL_FORMS.items():
+                named = {"accessKey": "somebody", "secretKey": given}
+                bodies = [form.body]
+                if code in {RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_UPDATE_USER}:
+                    bodies = [user.encode(), user[:-1].encode()]
+                if code == RequestCode.UPDATE_BROKER_CONFIG:
+                    bodies = [f"initAuthenticationUser={user}\nnonsense=1".encode()]
+                for fields in (form.fields | named, named):
+                    for body in bodies:
+                        for secret in (own, given):
+                            answer = ask(
+                                broker, code, fields, body, key="administrator", secret=secret
+                            )
+                            told.append(answer.remark or "")
+        told.append(broker.journal.dump())
+    told.append(caplog.text)
+    assert sum(map(bool, told)) > len(told) // 2
+    for secret in (own, given):
+        assert [text for text in told if secret in text] == []

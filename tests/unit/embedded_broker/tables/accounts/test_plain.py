@@ -93,6 +93,7 @@ def test_no_text_shows_a_secret(file: Path) -> None:
         {"accounts": [{"accessKey": "RocketMQ", "secretKey": "short"}]},
         {"accounts": [{"accessKey": "short", "secretKey": SECRET}]},
         {"accounts": ["RocketMQ"]},
+        {"accounts": [["RocketMQ", SECRET]]},
         {"accounts": [{"accessKey": "RocketMQ", "secretKey": SECRET, "topicPerms": ["T"]}]},
     ],
 )
@@ -100,6 +101,51 @@ def test_an_account_that_cannot_be_is_refused_without_its_secret(document: objec
     with pytest.raises(ConfigError) as refused:
         PlainAcl.from_document(document)  # type: ignore[arg-type]
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("just words", "a file with accounts"),
+        ("globalWhiteRemoteAddresses: 10.0.*.*", "globalWhiteRemoteAddresses"),
+        ("globalWhiteRemoteAddresses:\n- [10.0.0.1]", "globalWhiteRemoteAddresses"),
+        ("accounts:\n  accessKey: RocketMQ\n  secretKey: 12345678", "accounts"),
+        (
+            "accounts:\n- {accessKey: RocketMQ, secretKey: 12345678, topicPerms: T=PUB}",
+            "topicPerms",
+        ),
+        (
+            "accounts:\n- {accessKey: RocketMQ, secretKey: 12345678, groupPerms: {g: SUB}}",
+            "groupPerms",
+        ),
+        ("accounts:\n- {accessKey: RocketMQ, secretKey: 12345678, admin: perhaps}", "admin"),
+        ("accounts:\n- {accessKey: RocketMQ, secretKey: [12345678]}", "secretKey"),
+    ],
+)
+def test_what_stands_in_a_wrong_place_is_refused_and_not_passed_over(
+    tmp_path: Path, text: str, named: str
+) -> None:
+    """Permissions that nobody reads would be none, and an admin without any may do everything."""
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=named) as refused:
+        PlainAcl.from_file(path)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "admin"),
+    [("true", True), ("Yes", True), ("on", True), ("'true'", True), ("no", False), ("", False)],
+)
+def test_who_is_an_admin_is_said_in_the_words_of_yaml(
+    tmp_path: Path, text: str, *, admin: bool
+) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(
+        f"accounts:\n- accessKey: RocketMQ\n  secretKey: {SECRET}\n  admin: {text}\n",
+        encoding="utf-8",
+    )
+    assert PlainAcl.from_file(path).accounts[0].admin is admin
 
 
 def test_a_permission_that_nobody_knows_is_refused_in_code_and_denies_in_a_file() -> None:

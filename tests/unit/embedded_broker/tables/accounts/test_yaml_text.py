@@ -76,6 +76,40 @@ def test_the_form_in_which_its_tools_write_it() -> None:
     }
 
 
+BY_HAND = """\
+\ufeff--- # the accounts of one team
+globalWhiteRemoteAddresses: ['10.1.2.3,10.1.2.4', "10.2.*.*"]
+accounts:
+- {accessKey: rocketmq2, secretKey: 'a # is no comment, it''s text', admin: True}
+- "accessKey" : RocketMQ
+  topicPerms: [
+    topicA=DENY,   # nobody
+    topicB=PUB|SUB, ]
+  groupPerms: [ ]
+  whiteRemoteAddress: Null
+...
+"""
+
+
+def test_the_forms_that_people_write_by_hand() -> None:
+    assert read_yaml(BY_HAND, "acl.yml") == {
+        "globalWhiteRemoteAddresses": ["10.1.2.3,10.1.2.4", "10.2.*.*"],
+        "accounts": [
+            {
+                "accessKey": "rocketmq2",
+                "secretKey": "a # is no comment, it's text",
+                "admin": True,
+            },
+            {
+                "accessKey": "RocketMQ",
+                "topicPerms": ["topicA=DENY", "topicB=PUB|SUB"],
+                "groupPerms": [],
+                "whiteRemoteAddress": None,
+            },
+        ],
+    }
+
+
 def test_an_empty_file_says_nothing() -> None:
     assert read_yaml("---\n# nothing\n\n", "acl.yml") is None
 
@@ -95,6 +129,22 @@ def test_an_empty_file_says_nothing() -> None:
         ("a:\n    - 1\n  - 2\n", 3),
         ("just words\nand more\n", 2),
         ("- " * 40 + "x\n", 1),
+        ("a: " + "[" * 40 + "]" * 40 + "\n", 1),
+        ("a: 1\n---\nb: 2\n", 2),
+        ("a: 1\n...\nb: 2\n", 3),
+        ("a: 'x' 'y'\n", 1),
+        ("a: x: y\n", 1),
+        ("a: - x\n", 1),
+        ("a: [x] y\n", 1),
+        ("a: [x}\n", 1),
+        ("a: {x]\n", 1),
+        ("a: {x}\n", 1),
+        ("a: {x: }\n", 1),
+        ("a: {x: 1, x: 2}\n", 1),
+        ("a: [x: 1]\n", 1),
+        ("a: ['x' y]\n", 1),
+        ("a: [x,\n  'y\n", 1),
+        ("? a\n: b\n", 1),
     ],
 )
 def test_what_it_does_not_understand_is_refused_with_its_line(text: str, line: int) -> None:

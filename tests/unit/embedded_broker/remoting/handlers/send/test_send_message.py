@@ -22,6 +22,7 @@ from tests.unit.embedded_broker.wire_peer import (
     properties_text,
     records,
     send_fields,
+    topic_fields,
 )
 
 BY_PROFILE = [("rocketmq-4.9", 1), ("rocketmq-5.x", 29)]
@@ -159,6 +160,22 @@ def test_bad_topic_names_are_refused_by_profile(
     answer = connect(start_broker(profile=profile).addr).send(topic)
     assert answer.code == code
     assert (answer.remark or "").startswith("The specified topic")
+
+
+@pytest.mark.parametrize("prefix", ["%RETRY%", "%DLQ%"])
+@pytest.mark.parametrize(
+    ("profile", "length", "code"), [("rocketmq-4.9", 127, 1), ("rocketmq-5.x", 255, 29)]
+)
+def test_topics_of_groups_may_be_longer_since_5_x(
+    start_broker: StartBroker, connect: Connect, profile: str, length: int, code: int, prefix: str
+) -> None:
+    peer = connect(start_broker(profile=profile).addr)
+    for too_long in (False, True):
+        topic = prefix + "x" * (length + too_long - len(prefix))
+        answer = peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic))
+        assert answer.code == (code if too_long else 0), answer.remark
+        sent = peer.send(topic)
+        assert (sent.code == code) is too_long, sent.remark
 
 
 @pytest.mark.case("W36")
