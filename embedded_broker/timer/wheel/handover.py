@@ -102,11 +102,20 @@ def _keep_until(state: TimerState, until_ms: int) -> None:
 def _forget(state: TimerState, offsets: Iterable[int], now_ms: int) -> None:
     """Release none of these any more, and count them no more. What is loaded has been read."""
     due_heap = state.due_heap
-    due_heap.done.update(offsets)
-    done, heap = due_heap.done, due_heap.heap
+    new = set(offsets) - due_heap.done
+    if not new:
+        return
+    before = recount(state)
+    due_heap.done |= new
+    heap = due_heap.heap
     for entry in heap:
-        if entry[_OFFSET_AT] in done:
+        if entry[_OFFSET_AT] in new:
             due_heap.finish(Waiting(*entry))
-    heap[:] = [entry for entry in heap if entry[_OFFSET_AT] not in done]
+    heap[:] = [entry for entry in heap if entry[_OFFSET_AT] not in new]
     heapify(heap)
-    state.metrics.replace(recount(state), now_ms)
+    # What both counts see alike, such as marks that have not hit yet, is left as it is.
+    after = recount(state)
+    for topic, count in before.items():
+        fewer = count - after.get(topic, 0)
+        if fewer:
+            state.metrics.add(topic, -fewer, now_ms, changes=fewer)
