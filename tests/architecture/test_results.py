@@ -25,9 +25,16 @@ WANTED = {
         "with properties / Kafka seen by a Python worker",
         "offset and body / Kafka",
         "Arrow / tuples",
+        "default columns, default cap of 32 / Kafka",
     },
     "spark_write": {"ours / Kafka sink", "delayed"},
     "spark_memory": {"growth of the planner", "growth of the JVM's heap"},
+    "spark_queues": {"1,600 queues / one queue"},
+    "spark_offsets": {
+        "10,000 queues: slowest idle latestOffset",
+        "10,000 queues: text of an offset",
+        "10,000 queues: memory of the planner",
+    },
     "spark_planning": {"800 queues by time", "800 queues by group", "800 commits"},
 }
 """What the Spark connector has promised, by the bench that takes it."""
