@@ -32,6 +32,7 @@ from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX, decompress
 from rocketmq_py.protocol.handles import encode_offset_id
 from rocketmq_py.protocol.message_columns import (
+    ITEM_HEAD,
     BatchColumns,
     Item,
     MessageColumns,
@@ -87,8 +88,6 @@ _HOST_BITS: Final = {
     for store in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
 }
 _BATCH_HEAD: Final = Struct(">5i")
-_BATCH_FLAG_AND_LENGTH: Final = Struct(">12x2i")
-_ITEM_SIZE_MIN: Final = 22
 
 
 @define(slots=True, eq=False)
@@ -176,8 +175,9 @@ def encode_neighbours(
     over 32,767, a host that is neither 8 nor 20 bytes, a number beyond its width.
     """
     if isinstance(items, MessageColumns) and items.is_even:
-        places = (queue_offset, commit_log_offset)
-        return _encode_even(items, envelope, *places, store_timestamp, store_host)
+        return _encode_even(
+            items, envelope, queue_offset, commit_log_offset, store_timestamp, store_host
+        )
     queue_id, born_host = envelope.queue_id, envelope.born_host
     reconsume_times, prepared_offset = (
         envelope.reconsume_times,
@@ -400,7 +400,7 @@ def decode_batch_columns(body: Buffer, most: int = 1 << 31) -> BatchColumns:
     flags: list[int] = []
     bodies: list[bytes] = []
     properties: list[bytes] = []
-    unpack_head = _BATCH_FLAG_AND_LENGTH.unpack_from
+    unpack_head = ITEM_HEAD.unpack_from
     head_size = _BATCH_HEAD.size
     offset = 0
     end = len(body)

@@ -21,8 +21,8 @@ Item: TypeAlias = tuple[int, int, bytes, bytes, int]
 BatchColumns: TypeAlias = tuple[Sequence[int], Sequence[bytes], Sequence[bytes]]
 """Flags, bodies and encoded properties; all have an element for each message."""
 
-_ITEM_HEAD: Final = Struct(">12x2i")
-_ITEM_HEAD_SIZE: Final = 20
+ITEM_HEAD: Final = Struct(">12x2i")
+"""Of an item of a batch: its flag and the length of its body."""
 _FEW: Final = 3
 """So few messages are not worth a way of their own."""
 _MANY: Final = 4_096
@@ -116,10 +116,10 @@ def read_even_items(body: bytes, most: int) -> BatchColumns | None:
     None when they have not, when something is wrong with the first, and for a few items or more
     than ``most``.
     """
-    if len(body) < _ITEM_HEAD_SIZE + 2:
+    if len(body) < ITEM_HEAD.size + 2:
         return None
-    _, body_len = _ITEM_HEAD.unpack_from(body)
-    properties_at = _ITEM_HEAD_SIZE + body_len + 2
+    _, body_len = ITEM_HEAD.unpack_from(body)
+    properties_at = ITEM_HEAD.size + body_len + 2
     if body_len < 0 or properties_at > len(body):
         return None
     properties_len = body[properties_at - 2] << 8 | body[properties_at - 1]

@@ -149,7 +149,8 @@ pullTimeoutMs (BS; 1 or more) = 3000
 pullDeadlineMs (BS; 1 or more) = 120000
     A task fails when it has made no progress for so many ms.
 prefetch (BS; 1 to 1024) = 4
-    Requests in flight in each task. More of them hide the network's delay, and take more memory.
+    Requests in flight in each task, more where a broker gives few messages for each. More of them
+    hide the network's delay, and take more memory.
 arrowBatchRows (BS; 1 to 2147483647) = 4000
     Most rows of one Arrow batch that is handed to Spark.
 arrowBatchBytes (BS; 1 to 1073741824) = 8388608

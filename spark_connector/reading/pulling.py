@@ -237,7 +237,7 @@ class RangePuller:
     def pieces(self) -> Iterator[Piece]:
         """Give the records; raises `RocketMQDataLossError`, or what the last pull ran into.
 
-        The caller that stops early leaves at most ``prefetch`` answers unread.
+        The caller that stops early leaves the answers of what is in flight unread.
         """
         wanted = self._range
         if not len(wanted):
@@ -323,7 +323,6 @@ class RangePuller:
     def _parts(self, together: "_Together") -> Iterator[Piece]:
         """Give the records of parts that left together: at once if all came as expected."""
         edges, count = together.edges, together.count
-        pulled: PulledRun | None = None
         try:
             pulled = together.answers.result(self._options.pull_timeout_ms / 1000 + 1)
         except (*SERVER_ERRORS, FutureTimeout) as error:

@@ -54,9 +54,9 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """Give the rows of ranges, each in order, in batches of at most ``arrowBatchRows``.
 
-    What is decoded at once is about that long, or ``arrowBatchBytes`` and a pull. Raises
-    `RocketMQDataLossError` for messages that are gone (with ``failOnDataLoss``), and what the last
-    of many tries ran into. ``pulled`` counts the bytes.
+    What is decoded at once is about that long, or ``arrowBatchBytes`` and what pulls that left
+    together bring. Raises `RocketMQDataLossError` for messages that are gone (with
+    ``failOnDataLoss``), and what the last of many tries ran into. ``pulled`` counts the bytes.
     """
     batches = _Batches(options, ranges, schema)
     try:
