@@ -209,7 +209,7 @@ def test_a_write_whose_executor_is_killed_stores_every_row_at_least_once(
         count=20_000,
         tasks=4,
         batchBytes="16384",
-        sendTimeoutMs="20000",
+        sendTimeoutMs="6000",
     )
     # Both wait for the answer of a send, and have had others answered.
     broker.wait_for(
@@ -229,6 +229,40 @@ def test_a_write_whose_executor_is_killed_stores_every_row_at_least_once(
     assert set(found) == {str(number) for number in range(20_000)}
     repeated = sum(found.values()) - len(found)
     assert 0 < repeated <= 20_000
+
+
+@pytest.mark.case("SP63")
+def test_a_stream_whose_executor_is_killed_copies_every_message_with_one_id(
+    driver: Driver, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    fill(broker, 4_000, queues=4)
+    broker.topics.create("Copies", queues=4)
+    held = broker.faults.on(SEND, topic="Copies", nth=4).drop_response().always()
+    job = driver.begin(
+        "copy_stream",
+        address=broker.namesrv_addr,
+        source="T",
+        target="Copies",
+        checkpoint=str(tmp_path),
+        reading=BY_BOTH,
+        batchBytes="16384",
+        sendTimeoutMs="6000",
+    )
+    broker.wait_for(
+        lambda _b: held.hits and len(workers_asking(broker, SEND)) >= EXECUTORS, timeout=WAIT_S
+    )
+    assert not job.done()
+    # Its source and its sink die together, as they are workers of one executor.
+    victim = executor_of(workers_asking(broker, SEND).pop())
+    kill(victim)
+    held.end()
+    job.result(JOB_S)
+    assert victim not in {executor_of(worker) for worker in workers_asking(broker, SEND)}
+    found = Counter(
+        (one.body, one.properties["DEDUPE_ID"]) for one in broker.messages.in_topic("Copies")
+    )
+    assert {int(body) for body, _ in found} == set(range(4_000))
+    assert len(found) == 4_000 < sum(found.values())
 
 
 @pytest.mark.case("SP64")

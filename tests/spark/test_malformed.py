@@ -201,8 +201,15 @@ def test_rows_of_a_topic_that_does_not_exist_are_invalid_rows(
     assert {one.properties["ORIGINAL_TOPIC"] for one in bad} == {"Nowhere"}
 
 
+SET_ASIDE = {
+    "skip": {"onInvalidRow": "skip"},
+    "topic": {"onInvalidRow": "topic", "invalidRowTopic": "Bad"},
+}
+
+
+@pytest.mark.parametrize("how", SET_ASIDE)
 def test_a_stream_sets_bad_rows_aside_and_sends_nothing_twice(
-    spark: SparkSession, strict_broker: EmbeddedBroker, tmp_path: Path
+    spark: SparkSession, strict_broker: EmbeddedBroker, tmp_path: Path, how: str
 ) -> None:
     broker = strict_broker
     fill(broker, 0, 200, queues=1)
@@ -212,22 +219,25 @@ def test_a_stream_sets_bad_rows_aside_and_sends_nothing_twice(
         "CAST(offset AS string) AS keys",
     )
 
-    def copy(**options: str) -> None:
+    def copy() -> None:
         writer = rows.writeStream.format("rocketmq").options(
-            nameServer=broker.namesrv_addr, checkpointLocation=str(tmp_path), **options
+            nameServer=broker.namesrv_addr, checkpointLocation=str(tmp_path), **SET_ASIDE[how]
         )
         assert writer.trigger(availableNow=True).start().awaitTermination(120)
 
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
     try:
-        copy(invalidRows="topic", invalidRowTopic="Bad")
+        copy()
         fill(broker, 200, 210, queues=1)
-        copy(invalidRows="topic", invalidRowTopic="Bad")
+        copy()
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert logged(tmp_path, "commits") == [0, 1]
     bodies = Counter(one.body.decode() for one in broker.messages.in_topic("Good"))
     assert bodies == dict.fromkeys({f"m{n}" for n in range(210)} - {"m60", "m150"}, 1)
-    bad = {one.properties["KEYS"]: one for one in broker.messages.in_topic("Bad")}
-    assert bad.keys() == {"60", "150"}
-    assert bad["150"].properties["INVALID_REASON"] == "body is empty"
+    bad = {
+        one.properties["KEYS"]: one.properties["INVALID_REASON"]
+        for one in broker.messages.in_topic("Bad")
+    }
+    reasons = {"60": "topic Nowhere does not exist", "150": "body is empty"}
+    assert bad == (reasons if how == "topic" else {})

@@ -1,10 +1,14 @@
-"""Reads while brokers are away that somebody knows of: the route, a checkpoint, or the options."""
+"""Reads while brokers are away that somebody knows of.
+
+That is the route, the topic's configuration, a checkpoint, or the options.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +35,7 @@ from tests.spark.queries import (
     stream,
     until,
 )
+from tests.unit.embedded_broker.wire_peer import WirePeer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,20 +71,35 @@ def looks(broker: EmbeddedBroker) -> int:
     return len([entry for entry in asked if entry.endpoint == broker.broker_name])
 
 
-REQUIRED = {
+def configure(namesrv_addr: str, queues: str) -> None:
+    """Fix the queues of topic T as ``mqadmin updateOrderConf`` does, and let routes tell them."""
+    order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": queues}
+    with closing(WirePeer(namesrv_addr)) as names:
+        assert names.ask(RequestCode.PUT_KV_CONFIG, order).code == 0
+        switch = b"orderMessageEnable=true\n"
+        assert names.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=switch).code == 0
+
+
+BY_THE_TOPIC = "the topic's configuration"
+KNOWN_BY = {
     "requiredBrokers": ("broker-a,broker-b", r"broker broker-b \(requiredBrokers\)"),
     "requiredQueues": ('{"T":4}', r"topic T: 2 of 4 queues \(requiredQueues\)"),
+    BY_THE_TOPIC: ("broker-a:2;broker-b:2", "topic T, broker broker-b, queue 0; .* queue 1;"),
 }
 
 
-@pytest.mark.parametrize("option", REQUIRED)
+@pytest.mark.parametrize("by", KNOWN_BY)
 def test_a_batch_is_not_short_when_a_broker_that_it_must_have_is_away(
-    spark: SparkSession, cluster: EmbeddedCluster, option: str
+    spark: SparkSession, cluster: EmbeddedCluster, by: str
 ) -> None:
-    value, named = REQUIRED[option]
+    value, named = KNOWN_BY[by]
     one, _ = cluster.brokers
     cluster.stop("broker-b")
-    hasty = {option: value, "missingQueueGraceMs": "300"}
+    required = {by: value}
+    if by == BY_THE_TOPIC:
+        configure(cluster.namesrv_addr, value)
+        required = {}
+    hasty = required | {"missingQueueGraceMs": "300"}
     with pytest.raises(PySparkException, match=f"missing for 300 ms.*{named}.*failOnDataLoss"):
         batch(spark, cluster, **hasty).count()
     spark.conf.set(WORKER_LOGS, "true")
@@ -91,7 +111,7 @@ def test_a_batch_is_not_short_when_a_broker_that_it_must_have_is_away(
     assert [text for text in told if "going on without them" in text and "T" in text]
     before = looks(one)
     with ThreadPoolExecutor(1) as other:
-        counted = other.submit(batch(spark, cluster, **{option: value}).count)
+        counted = other.submit(batch(spark, cluster, **required).count)
         one.wait_for(lambda _b: counted.done() or looks(one) > before + 1, timeout=WAIT_S)
         assert not counted.done()
         cluster.start("broker-b")
@@ -192,7 +212,7 @@ def test_a_topic_that_is_not_subscribed_to_any_more_is_left_alone(
     fill(one, 210, 220, topic="U", queues=1)
     fill(one, 220, 230)
     seen = Seen()
-    only = stream(spark, cluster, missingQueueGraceMs="200")
+    only = stream(spark, cluster, missingQueueGraceMs="1")  # four looks are longer than that
     with running(only, tmp_path, seen) as query:
         until(one, query, lambda: len(seen.rows) >= 10)
         before = looks(one)

@@ -27,7 +27,7 @@ from rocketmq_py import QueueAccess
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.errors import UnknownLagError
 from tests.spark.cluster import Driver
-from tests.spark.queries import fill, forget, logged, names, read_all, running, stream
+from tests.spark.queries import fill, forget, logged, names, read_all, running, stream, until
 from tests.spark.test_batch_faults import refuse_one
 
 if TYPE_CHECKING:
@@ -58,22 +58,29 @@ def test_the_lag_after_a_restart_is_that_of_the_batch_that_was_not_finished(
     forget(tmp_path, "commits", 1)
     fill(broker, 100, 500)
     seen: list[int] = []
+    looked = Event()
 
-    def stop_after_one(batch: DataFrame, _number: int) -> None:
+    def stand_still_after_one(batch: DataFrame, _number: int) -> None:
         seen.append(batch.count())
         if len(seen) > 1:
-            raise RuntimeError("enough was seen")
+            assert looked.wait(WAIT_S)
 
-    with running(frame, tmp_path, stop_after_one) as query:
-        with pytest.raises(PySparkException, match="enough was seen"):
-            query.awaitTermination(WAIT_S)
-        again = query.recentProgress[0]
+    with running(frame, tmp_path, stand_still_after_one) as query:
+        try:
+            until(broker, query, lambda: len(seen) > 1)
+            again = query.lastProgress
+            assert again is not None
+            assert (again["batchId"], again["numInputRows"]) == (1, 50)
+            # Spark asked for no news before it repeated the batch: nobody says that it is done.
+            with pytest.raises(UnknownLagError, match="asks the brokers"):
+                spark_connector.lag(query).total  # noqa: B018 - it raises
+            assert spark_connector.lag(query, nameServer=broker.namesrv_addr).total == 400
+        finally:
+            looked.set()
+        until(broker, query, lambda: logged(tmp_path, "commits") == [0, 1, 2])
+        until(broker, query, lambda: query.recentProgress[-1]["batchId"] == 2)
+        assert spark_connector.lag(query).total == 0
     assert seen == [50, 400]
-    assert (again["batchId"], again["numInputRows"]) == (1, 50)
-    # Spark has asked for no news before it repeated the batch: then nobody says that it is done.
-    with pytest.raises(UnknownLagError, match="asks the brokers"):
-        spark_connector.lag(again).total  # noqa: B018 - it raises
-    assert spark_connector.lag(again, nameServer=broker.namesrv_addr).total == 400
 
 
 WRONG = {
@@ -113,6 +120,22 @@ def test_a_range_that_must_be_a_mistake_is_refused(
     options, match = WRONG[mistake]
     with pytest.raises(PySparkException, match=match):
         read(spark, broker, **options).count()
+
+
+WRONG_IN_A_STREAM = {
+    "seconds": WRONG["seconds"],
+    "seconds of a queue": WRONG["seconds of a queue"],
+    "an end": ({"endingTimestamp": "1706745600000"}, "endingTimestamp is not for streaming reads"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG_IN_A_STREAM)
+def test_a_start_that_must_be_a_mistake_is_refused_in_a_stream_too(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, mistake: str
+) -> None:
+    options, match = WRONG_IN_A_STREAM[mistake]
+    with pytest.raises(PySparkException, match=match):
+        read_all(stream(spark, broker, **options), tmp_path)
 
 
 def test_a_write_waits_for_its_name_server_as_a_read_does(spark: SparkSession) -> None:

@@ -91,10 +91,17 @@ def stream_sizes(
 
 
 def copy_stream(
-    spark: SparkSession, address: str, source: str, target: str, checkpoint: str, **sink: str
+    spark: SparkSession,
+    address: str,
+    source: str,
+    target: str,
+    checkpoint: str,
+    reading: dict[str, str] | None = None,
+    **sink: str,
 ) -> None:
     """Copy what there is of a topic to another one."""
-    query = _copy(_stream(spark, address, source), address, target, checkpoint, sink)
+    frame = _stream(spark, address, source, **(reading or {}))
+    query = _copy(frame, address, target, checkpoint, sink)
     query.trigger(availableNow=True).start().awaitTermination(120)
 
 
