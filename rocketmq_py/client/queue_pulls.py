@@ -50,12 +50,12 @@ class PulledRun:
         answer = RemotingCommand.decode(outcome) if isinstance(outcome, Frame) else outcome
         return pull_answer(answer, self._address, self._topic)
 
-    def joined(self, until: int) -> RawPull | None:
-        """Return the answers as if one pull had brought all records before the offset ``until``.
+    def records(self, until: int) -> list[bytes] | None:
+        """Return what each pull brought, when together it is all before the offset ``until``.
 
         None when a pull brought anything but all that lies before the next one: look at each.
         """
-        bodies: list[bytes] = []
+        found: list[bytes] = []
         for outcome, past in zip(self._outcomes, [*self._offsets[1:], until], strict=True):
             if isinstance(outcome, Frame):
                 # Inside of a JSON text quotation marks have a backslash: this is a field.
@@ -66,17 +66,8 @@ class PulledRun:
                 return None
             if not is_whole:
                 return None
-            bodies.append(outcome.body)
-        last = self.answer(len(self) - 1)
-        return RawPull(
-            last.code,
-            last.next_offset,
-            last.min_offset,
-            last.max_offset,
-            last.suggested_broker_id,
-            b"".join(bodies),
-            last.offset_delta,
-        )
+            found.append(outcome.body)
+        return found
 
 
 def pull_calls(

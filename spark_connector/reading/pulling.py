@@ -57,12 +57,25 @@ NOTHING_HERE = 20
 
 @frozen
 class Piece:
-    """Stored records back to back, the offsets they cover, and the queue's end at that time."""
+    """Stored records back to back, the offsets they cover, and the queue's end at that time.
 
-    records: bytes
+    The records stand as pulls brought them: to copy them once is enough, where they are decoded.
+    """
+
+    pulled: list[bytes]
     start: int
     next_offset: int
     max_offset: int
+
+    @property
+    def size(self) -> int:
+        """How many bytes the records have."""
+        return sum(map(len, self.pulled))
+
+    @property
+    def records(self) -> bytes:
+        """The records in one piece."""
+        return b"".join(self.pulled)
 
 
 def is_dense(options: ReadOptions) -> bool:
@@ -253,9 +266,11 @@ class RangePuller:
         while flying or next_part < wanted.until:
             most = self._in_flight_most()
             # Several leave together: to write and to wake up for each one costs more than a pull.
-            room = most if 2 * in_flight <= most else 0
-            while next_part < wanted.until and in_flight < room:
-                edges = self._next_parts(next_part, room - in_flight)
+            # But not all: the broker shall be at work while the caller is.
+            half = max(1, most // 2)
+            enough = in_flight + max(0, most - in_flight) // half * half
+            while next_part < wanted.until and in_flight < enough:
+                edges = self._next_parts(next_part, min(half, enough - in_flight))
                 flying.append(self._ask_together(edges))
                 in_flight += len(edges) - 1
                 next_part = edges[-1]
@@ -328,13 +343,15 @@ class RangePuller:
         except (*SERVER_ERRORS, FutureTimeout) as error:
             answers = [_failed(error)]  # what has not left is asked for again by its part
         else:
-            whole = pulled.joined(edges[-1])
+            whole = pulled.records(edges[-1])
             if whole is not None:
-                self._note_suggestion(whole)
-                self._had(count, len(whole.records) // len(pulled))
+                last = pulled.answer(len(pulled) - 1)
+                self._note_suggestion(last)
                 self._reached = edges[-1]
                 covered = min(max(edges[0], self._lost_until), edges[-1])
-                yield Piece(whole.records, covered, edges[-1], whole.max_offset)
+                piece = Piece(whole, covered, edges[-1], last.max_offset)
+                self._had(count, piece.size // len(whole))
+                yield piece
                 self._progress_at = monotonic()
                 self._width.brought_all(edges)
                 return
@@ -366,7 +383,7 @@ class RangePuller:
                     records = before(records, past)
                 # Offsets that an earlier part told to be lost are not missed once more.
                 covered = min(max(begin, self._lost_until), start)
-                yield Piece(records, covered, start, answer.max_offset)
+                yield Piece([records], covered, start, answer.max_offset)
                 # What the consumer took its time for is no waiting for the broker.
                 self._progress_at = monotonic()
                 brought = max(brought, start - begin)

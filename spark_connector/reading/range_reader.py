@@ -62,7 +62,7 @@ def read_ranges(
     try:
         for one, losses, piece in _pieces(access, options, ranges):
             if pulled is not None:
-                pulled.bytes += len(piece.records)
+                pulled.bytes += piece.size
             yield from batches.add(one, losses, piece)
         yield from batches.flush()
     finally:
@@ -202,7 +202,7 @@ class _Batches:
 def _taken_apart(piece: Piece) -> Piece:
     """Make each message of a batch (BatchCQ topics) a record of its own."""
     records = RawMessages.unwrapped(piece.records, piece.start, piece.next_offset)
-    return evolve(piece, records=records)
+    return evolve(piece, pulled=[records])
 
 
 def _home(one: QueueRange) -> tuple[str, str]:
@@ -236,10 +236,11 @@ class _Joined:
 
         Where no offset may be left out, the offsets of no records are kept: they are a loss.
         """
-        if piece.records or self._is_dense:
+        size = piece.size
+        if size or self._is_dense:
             self._pieces.append((piece, losses))
             self._offsets += piece.next_offset - piece.start
-            self.size += len(piece.records)
+            self.size += size
 
     def had(self, records: int, size: int) -> None:
         """Note how many records were in so many bytes."""
@@ -249,14 +250,15 @@ class _Joined:
         """Give all records, until the next call, and what they were joined from; begin anew."""
         pieces, size = self._pieces, self.size
         self._pieces, self._offsets, self.size = [], 0, 0
-        if len(pieces) == 1:
-            return pieces[0][0].records, pieces
+        pulled = [one for piece, _ in pieces for one in piece.pulled]
+        if len(pulled) == 1:
+            return pulled[0], pieces
         if len(self._room) < size:
             self._room = bytearray(size + size // ROOM_SHARE)
         view, at = memoryview(self._room), 0
-        for piece, _ in pieces:
-            past = at + len(piece.records)
-            view[at:past] = piece.records
+        for one in pulled:
+            past = at + len(one)
+            view[at:past] = one
             at = past
         return view[:size], pieces
 

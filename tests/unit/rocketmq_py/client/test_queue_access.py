@@ -106,8 +106,10 @@ def test_pulls_that_bring_all_up_to_the_next_one_are_like_one_pull(
         one = access.pull(QUEUE, 1, 6).result(5)
         pulled = access.pull_run(QUEUE, [1, 3, 5], 2).result(5)
     assert (one.next_offset, one.max_offset) == (7, 9)
-    assert pulled.joined(7) == one
-    assert b"".join(pulled.answer(at).records for at in range(3)) == one.records
+    brought = pulled.records(7)
+    assert brought == [pulled.answer(at).records for at in range(3)]
+    assert b"".join(brought) == one.records
+    assert pulled.answer(2).max_offset == one.max_offset
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_pulls_that_bring_anything_else_are_not(
 ) -> None:
     for number in range(9):
         broker.send("T", b"%d" % number, queue=0)
-    assert access.pull_run(QUEUE, offsets, 2).result(5).joined(until) is None
+    assert access.pull_run(QUEUE, offsets, 2).result(5).records(until) is None
 
 
 def test_of_many_pulls_one_is_refused_and_the_others_are_not(
@@ -130,7 +132,7 @@ def test_of_many_pulls_one_is_refused_and_the_others_are_not(
     broker.faults.on(RequestCode.PULL_MESSAGE).respond(ResponseCode.SYSTEM_BUSY).times(1)
     pulled = access.pull_run(QUEUE, [0, 0], 1).result(5)
     assert pulled.answer(1).code == 0
-    assert pulled.joined(1) is None
+    assert pulled.records(1) is None
     with pytest.raises(MQBrokerException):
         pulled.answer(0)
 

@@ -24,7 +24,7 @@ class Answers:
         """Return one of them, or raise its error."""
         return self.answers[number].result(0)
 
-    def joined(self, until: int) -> RawPull | None:
+    def records(self, until: int) -> list[bytes] | None:
         """Say that each must be looked at."""
 
 
