@@ -203,7 +203,7 @@ def test_rows_of_a_topic_that_does_not_exist_are_invalid_rows(
 
 SET_ASIDE = {
     "skip": {"onInvalidRow": "skip"},
-    "topic": {"onInvalidRow": "topic", "invalidRowTopic": "Bad"},
+    "topic": {"invalidRows": "topic", "invalidRowTopic": "Bad"},  # its other name
 }
 
 

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 
 import spark_connector
 from embedded_broker import EmbeddedBroker
+from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.planning.stream_offset import StreamOffset
 from tests.spark.queries import (
@@ -136,10 +137,11 @@ def test_few_messages_wait_for_more_but_not_for_ever(
     seen = Seen()
     hasty = stream(spark, broker, minOffsetsPerTrigger="10", maxTriggerDelay="3s")
     fill(broker, 10, 13)
-    looks = asked()
+    looks, began = asked(), monotonic()
     with running(hasty, tmp_path, seen) as query:
         until(broker, query, lambda: len(seen.rows) == 3)
-        assert asked() > looks + 4  # seen again and again before they were read
+        assert monotonic() - began >= 3  # it has waited,
+        assert asked() > looks + 4  # and looked again and again while it did
         assert logged(tmp_path, "commits")[-1] <= 2
         # Enough of them wait for nothing, though the delay begins anew.
         fill(broker, 13, 23)
