@@ -24,6 +24,7 @@ from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.parsing import HiddenOptions, OtherUseError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.servers.tally import Tally
+from spark_connector.servers.worker_heap import settle
 
 
 class RocketMQDataSource(DataSource):
@@ -33,6 +34,10 @@ class RocketMQDataSource(DataSource):
     """How many cores the cluster has, None when nobody told: see `on_cluster`."""
     tally: Tally | None = None
     """Where tasks count what they pull, None when nobody told."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        settle()  # where Spark plans, each use of the source is a task of its own
 
     @classmethod
     def on_cluster(cls, cores: int, tally: Tally) -> "type[RocketMQDataSource]":

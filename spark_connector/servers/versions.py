@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 
 from rocketmq_py import __version__
 from spark_connector.errors import VersionError
+from spark_connector.servers.worker_heap import settle
 
 
 def origin() -> dict[str, str]:
@@ -56,4 +57,5 @@ class Shipped:
     def __setstate__(self, state: tuple[dict[str, str], bytes]) -> None:
         planned, carried = state
         check_origin(planned)
+        settle()  # readers and writers arrive when a task begins
         self.__dict__.update(cloudpickle.loads(carried))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -19,11 +20,13 @@ pytest.importorskip(
 if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from spark_connector.source import RocketMQDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -202,6 +205,38 @@ with EmbeddedBroker(topics=["T"]) as broker:
     print([bytes(row.body) for row in rows])
     spark.stop()
 """
+
+
+def test_what_workers_and_planners_have_loaded_is_not_looked_at_after_every_task(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=2)
+    for number in range(40):
+        broker.send("T", b"%d" % number, queue=number % 2)
+
+    class Telling(RocketMQDataSource):
+        """A source whose one column is named by what is frozen where it is planned."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "telling"
+
+        def schema(self) -> str:
+            return f"frozen_{gc.get_freeze_count()} int"
+
+    spark.dataSource.register(Telling)
+    for _ in range(2):
+        options = {"nameServer": broker.namesrv_addr, "subscribe": "T", "minPartitions": "8"}
+        assert spark.read.format("rocketmq").options(**options).load().count() == 40
+        planner = spark.read.format("telling").options(**options).load().columns[0]
+
+    def frozen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"frozen": [gc.get_freeze_count()]})
+
+    workers = spark.range(0, 8, 1, 8).mapInArrow(frozen, "frozen bigint").collect()
+    assert max(row.frozen for row in workers) > 10_000
+    assert int(planner.removeprefix("frozen_")) > 10_000
 
 
 def test_the_source_is_found_without_register_when_the_wheel_is_installed(tmp_path: Path) -> None:
