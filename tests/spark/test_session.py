@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, functions
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.source import RocketMQDataSource
+from tests.spark.queries import fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,27 +193,11 @@ def test_a_worker_that_dies_is_replaced_and_ids_tell_the_repeated_rows(
     assert set(found) == {f"id-{number}" for number in range(200)}
 
 
-DISCOVERY = """
-import sys
-from pyspark.sql import SparkSession
-from embedded_broker import EmbeddedBroker
-with EmbeddedBroker(topics=["T"]) as broker:
-    broker.send("T", b"found")
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config(
-        "spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF").getOrCreate()
-    rows = spark.read.format("rocketmq").options(
-        nameServer=broker.namesrv_addr, subscribe="T").load().collect()
-    print([bytes(row.body) for row in rows])
-    spark.stop()
-"""
-
-
 def test_what_workers_and_planners_have_loaded_is_not_looked_at_after_every_task(
     spark: SparkSession, broker: EmbeddedBroker
 ) -> None:
     broker.topics.create("T", queues=2)
-    for number in range(40):
-        broker.send("T", b"%d" % number, queue=number % 2)
+    fill(broker, 0, 40)
 
     class Telling(RocketMQDataSource):
         """A source whose one column is named by what is frozen where it is planned."""
@@ -237,6 +222,21 @@ def test_what_workers_and_planners_have_loaded_is_not_looked_at_after_every_task
     workers = spark.range(0, 8, 1, 8).mapInArrow(frozen, "frozen bigint").collect()
     assert max(row.frozen for row in workers) > 10_000
     assert int(planner.removeprefix("frozen_")) > 10_000
+
+
+DISCOVERY = """
+import sys
+from pyspark.sql import SparkSession
+from embedded_broker import EmbeddedBroker
+with EmbeddedBroker(topics=["T"]) as broker:
+    broker.send("T", b"found")
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config(
+        "spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF").getOrCreate()
+    rows = spark.read.format("rocketmq").options(
+        nameServer=broker.namesrv_addr, subscribe="T").load().collect()
+    print([bytes(row.body) for row in rows])
+    spark.stop()
+"""
 
 
 def test_the_source_is_found_without_register_when_the_wheel_is_installed(tmp_path: Path) -> None:
