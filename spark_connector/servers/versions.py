@@ -57,5 +57,5 @@ class Shipped:
     def __setstate__(self, state: tuple[dict[str, str], bytes]) -> None:
         planned, carried = state
         check_origin(planned)
-        settle()  # readers and writers arrive when a task begins
+        settle()  # a task begins with what it reads or writes by; a writer comes without its source
         self.__dict__.update(cloudpickle.loads(carried))
