@@ -30,6 +30,7 @@ WANTED = {
     "spark_write": {"ours / Kafka sink", "delayed"},
     "spark_memory": {"growth of the planner", "growth of the JVM's heap"},
     "spark_queues": {"1,600 queues / one queue"},
+    "spark_eight_queues": {"8 queues of 125,000 rows, now / before"},
     "spark_offsets": {
         "10,000 queues: slowest idle latestOffset",
         "10,000 queues: text of an offset",
