@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,3 +146,27 @@ def test_a_stream_that_is_stopped_tells_its_group_what_it_could_not_tell_before(
         reader.stop()
         stored = broker.groups["G"].offsets(topic="T")
         assert [one.committed for one in stored] == [2]
+
+
+@pytest.mark.case("SP78")
+def test_a_reader_that_has_used_keys_of_a_file_does_not_carry_them(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"accessKey": "who", "secretKey": "hush"}), encoding="utf-8")
+    with EmbeddedBroker(topics=["T"]) as broker:
+        broker.send("T", b"x")
+        options = {"nameServer": broker.namesrv_addr, "subscribe": "T"}
+        source = RocketMQDataSource(options | {"credentialsFile": str(keys)})
+        reader = source.reader(OFFSETS)
+        (partition,) = reader.partitions()
+        (batch,) = reader.read(partition)
+        assert batch.num_rows == 1
+        asked = [
+            one for one in broker.journal._ring if one.entry().code == RequestCode.PULL_MESSAGE
+        ]
+        headers = [one.header for one in asked if isinstance(one.header, bytes)]
+    assert headers
+    assert all(b'"AccessKey":"who"' in one for one in headers)
+    for carried in (source, reader, partition):
+        assert b"hush" not in pickle.dumps(carried)
+    told = RocketMQDataSource(options | {"accessKey": "who", "secretKey": "hush"})
+    assert b"hush" in pickle.dumps(told.reader(OFFSETS)), "a secret can be found there"
