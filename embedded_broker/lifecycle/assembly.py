@@ -166,7 +166,7 @@ def _filters_of(parts: BrokerParts) -> Filters:
 
 def _register(parts: BrokerParts) -> None:
     """Let the broker's address answer the other requests of the table above."""
-    PullMessageProcessor(parts.endpoint, parts.consume).register()
+    PullMessageProcessor(parts.endpoint, parts.consume, parts.profile).register()
     QueryMessageProcessor(parts.queries).register(parts.endpoint)
     ClientManageProcessor(
         parts.acts, parts.consume.filters, parts.profile.takes_fingerprints

@@ -17,6 +17,7 @@ from attrs import define, field
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
+from embedded_broker.core.consume import Pull
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Action, Guards
 from embedded_broker.core.incoming import Incoming
@@ -59,7 +60,8 @@ BODY_BYTES_MAX = 1024 * 1024
 """A longer body of such a request is not read."""
 REMARK_MAX = 4096
 """Characters of a remark; names and values of clients stand in it."""
-_TEXT_ONLY = frozenset({str})
+FOUND = "FOUND"
+"""The remark of a pull that brings messages."""
 
 
 class SharedBytes(bytes):
@@ -95,6 +97,18 @@ class Request(NamedTuple):
     connection: Connection
     command: RemotingCommand
     exchange: Exchange
+
+
+class LazyRequest(NamedTuple):
+    """One request whose command is decoded only if somebody asks for it."""
+
+    connection: Connection
+    frame: Frame
+    exchange: Exchange
+
+    def request(self) -> Request:
+        """Decode it."""
+        return Request(self.connection, RemotingCommand.decode(self.frame), self.exchange)
 
 
 Handler = Callable[[Request], RemotingCommand | None]
@@ -141,6 +155,16 @@ class Sends(Protocol):
         """Accept sends; give the header of each answer, or who answers the request."""
 
 
+class Pulls(Protocol):
+    """Who takes pulls; ``handlers/consume/pull_message.py`` does."""
+
+    def read(self, connection: Connection, frame: Frame) -> tuple[int, Pull] | None:
+        """Give opaque and pull of a request that is one in its usual form."""
+
+    def take(self, opaque: int, pull: Pull, asked: LazyRequest) -> bytes | Handler | None:
+        """Do it; give the frame of the answer, or who answers the request, or neither."""
+
+
 @define(eq=False, kw_only=True)
 class Endpoint:
     """One address that is asked: a broker's, or the name server's.
@@ -170,6 +194,8 @@ class Endpoint:
     """Who lets requests and answers go wrong, while somebody does."""
     sends: Sends | None = field(default=None, init=False)
     """Who takes sends that come together; without it each is handled by itself."""
+    pulls: Pulls | None = field(default=None, init=False)
+    """Who takes pulls in their usual form; without it they are requests as any other."""
     _long: set[int] = field(factory=set, init=False)
     _answered: int = field(default=0, init=False)
     _bad: RareLines = field(factory=partial(RareLines, logger), init=False)
@@ -229,7 +255,7 @@ class Endpoint:
         self.guards, self.handlers = other.guards, other.handlers
         self._long = other._long  # noqa: SLF001 - of the same class
         self.on_disconnected = other.on_disconnected
-        self.sends = other.sends
+        self.sends, self.pulls = other.sends, other.pulls
         self.durability = other.durability
         self.calls = other.calls
         if self.calls is not None:
@@ -306,12 +332,11 @@ class Endpoint:
             sends = None if self.interceptors else self.sends
             # A send to a retry topic is an act of a consumer.
             guarded = self.guards.concern(Action.PUB) or self.guards.concern(Action.SUB)
+            pulls = None if self.interceptors or guarded else self.pulls
             try:
                 for number, frame in enumerate(frames, 1):
                     refused = None
                     send = None if sends is None else sends.read(frame)
-                    if guarded and send is not None and not _is_text(send.fields):
-                        send = None
                     if send is not None:
                         if guarded:
                             code = RequestCode.SEND_MESSAGE_V2
@@ -322,18 +347,12 @@ class Endpoint:
                     if together and sends is not None:
                         self._accept(sends, connection, together, now_ms, started_ns)
                         together = []
-                    request = self._note(connection, frame, now_ms, started_ns)
-                    if request is None:
-                        continue
-                    if refused is None:
-                        command = request.command
-                        fields, body = command.ext_fields, command.body
-                        refused = self._check(connection, command.code, fields, body)
-                    if refused is None:
-                        self._admit(request)
+                    if pulls is not None and self._take_pull(
+                        pulls, connection, frame, now_ms, started_ns
+                    ):
+                        left -= 1
                     else:
-                        self.respond(request, self.refusal(request.command, refused))
-                    left -= LONG_COUNTS if request.command.code in self._long else 1
+                        left -= self._take_any(connection, frame, refused, now_ms, started_ns)
                     left -= len(frame.body) + self._answered >> 16
                     self._answered = 0
                     if left <= 0:
@@ -342,6 +361,48 @@ class Endpoint:
                 if together and sends is not None:
                     self._accept(sends, connection, together, now_ms, started_ns)
         return len(frames)
+
+    def _take_any(
+        self,
+        connection: Connection,
+        frame: Frame,
+        refused: Refused | None,
+        now_ms: int,
+        started_ns: int,
+    ) -> int:
+        """Handle one request; give as how many it counts."""
+        request = self._note(connection, frame, now_ms, started_ns)
+        if request is None:
+            return 0
+        command = request.command
+        if refused is None:
+            refused = self._check(connection, command.code, command.ext_fields, command.body)
+        if refused is None:
+            self._admit(request)
+        else:
+            self.respond(request, self.refusal(command, refused))
+        return LONG_COUNTS if command.code in self._long else 1
+
+    def _take_pull(
+        self, pulls: Pulls, connection: Connection, frame: Frame, now_ms: int, started_ns: int
+    ) -> bool:
+        """Handle a pull in its usual form; false when it is none."""
+        read = pulls.read(connection, frame)
+        if read is None:
+            return False
+        kind, header, body = frame
+        exchange = Exchange(self.name, connection, kind, header, len(body), now_ms, started_ns)
+        self._journal.append(exchange)
+        asked = LazyRequest(connection, frame, exchange)
+        answer = pulls.take(*read, asked)
+        if isinstance(answer, bytes):
+            exchange.response_code, exchange.remark = ResponseCode.SUCCESS, FOUND
+            exchange.micros = (monotonic_ns() - started_ns) // 1000
+            self._answered += len(answer)
+            self.door.emit(connection, answer)
+        elif answer is not None:
+            self._handle_with(answer, asked.request())
+        return True
 
     def _check(
         self, connection: Connection, code: int, fields: dict[str, str], body: bytes
@@ -562,8 +623,3 @@ class Endpoint:
         self._journal.append(exchange)
         self.door.emit(connection, command.encode())
         return command.opaque
-
-
-def _is_text(fields: dict[str, str]) -> bool:
-    """Whether all values of a header are what its type says; JSON holds others, too."""
-    return _TEXT_ONLY.issuperset(map(type, fields.values()))

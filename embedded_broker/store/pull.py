@@ -296,20 +296,16 @@ def _read_all(
     places, sizes = queue.places_from(offset, most)
     if not places or places[0] < log.min_offset or places[0] < log.checked_from:
         return None
-    totals = list(accumulate(sizes))
-    count = max(bisect_right(totals, bytes_max), 1)
-    begin, last = places[0], count - 1
-    spans = [(begin, totals[last])]
+    begin, last = places[0], len(sizes) - 1
+    total = places[last] + sizes[last] - begin
     # Places grow by the size of the record at least: only equality leaves no gap.
-    if places[last] + sizes[last] - begin != totals[last]:
-        spans.clear()
-        end = begin
-        for at, size in zip(places[:count], sizes[:count], strict=True):
-            if at != end:
-                spans.append((begin, end - begin))
-                begin = at
-            end = at + size
-        spans.append((begin, end - begin))
+    if total <= bytes_max and total == sum(sizes):
+        spans = [(begin, total)]
+    else:
+        totals = list(accumulate(sizes))
+        last = max(bisect_right(totals, bytes_max), 1) - 1
+        total = totals[last]
+        spans = _spans(places[: last + 1], sizes[: last + 1])
     views = []
     for at, size in spans:
         view = log.files.read(at, size)
@@ -317,7 +313,21 @@ def _read_all(
             return None
         views.append(view)
     low, high = queue.min_offset, queue.max_offset
-    return GetResult(GetStatus.FOUND, offset + count, low, high, views, count, totals[last], spans)
+    count = last + 1
+    return GetResult(GetStatus.FOUND, offset + count, low, high, views, count, total, spans)
+
+
+def _spans(places: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Give begins and lengths of the runs of records that lie back to back."""
+    spans: list[tuple[int, int]] = []
+    begin = end = places[0]
+    for at, size in zip(places, sizes, strict=True):
+        if at != end:
+            spans.append((begin, end - begin))
+            begin = at
+        end = at + size
+    spans.append((begin, end - begin))
+    return spans
 
 
 def search_by_time(

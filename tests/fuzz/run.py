@@ -15,7 +15,15 @@ from unittest.mock import patch
 from attrs import define, field
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.remoting.endpoint import Connection, Endpoint, Handler, Request, Send
+from embedded_broker.core.consume import Pull
+from embedded_broker.remoting.endpoint import (
+    Connection,
+    Endpoint,
+    Handler,
+    LazyRequest,
+    Request,
+    Send,
+)
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -121,7 +129,8 @@ def senders(
 @contextlib.contextmanager
 def counted(endpoint: Endpoint, funnel: Funnel) -> Iterator[None]:
     """Count the frames of an endpoint, and the requests that its handlers take."""
-    receive, handlers, sends = Endpoint.receive, endpoint.handlers, endpoint.sends
+    receive, handlers = Endpoint.receive, endpoint.handlers
+    sends, pulls = endpoint.sends, endpoint.pulls
 
     def count_frames(
         self: Endpoint, connection: Connection, frames: list[Frame], arrived_ns: int | None = None
@@ -146,13 +155,22 @@ def counted(endpoint: Endpoint, funnel: Funnel) -> Iterator[None]:
             assert sends is not None
             return sends.take(connection, some)
 
+    class CountingPulls:
+        def read(self, connection: Connection, frame: Frame) -> tuple[int, Pull] | None:
+            return None if pulls is None else pulls.read(connection, frame)
+
+        def take(self, opaque: int, pull: Pull, asked: LazyRequest) -> bytes | Handler | None:
+            funnel.handled += 1
+            assert pulls is not None
+            return pulls.take(opaque, pull, asked)
+
     endpoint.handlers = {code: counting(handler) for code, handler in handlers.items()}
-    endpoint.sends = CountingSends()
+    endpoint.sends, endpoint.pulls = CountingSends(), CountingPulls()
     try:
         with patch.object(Endpoint, "receive", count_frames):
             yield
     finally:
-        endpoint.handlers, endpoint.sends = handlers, sends
+        endpoint.handlers, endpoint.sends, endpoint.pulls = handlers, sends, pulls
 
 
 def check(broker: EmbeddedBroker) -> None:

@@ -170,12 +170,16 @@ _SMALL: Final = {str(number): number for number in range(64)}
 """Queue numbers, flags, counts: nearly every number of a hot request is looked up here."""
 
 _READ_INT32: Final = "small[text] if (text := {}) in small else read_int32(text)"
+_READ_INT64: Final = (
+    "int(text) if (text := {}).isdecimal() and text.isascii() and len(text) < 19"
+    " else read_int64(text)"
+)
 _READ_FLAG: Final = "(text := {}) == 'true' or (text != 'false' and read_flag(text))"
 
 _KINDS: Final = {
     "Text": _Kind(str, "is no text", "{}", "{}"),
     "Int32": _Kind(read_int32, "is no 32-bit integer", _READ_INT32, "str({})"),
-    "Int64": _Kind(read_int64, "is no 64-bit integer", "read_int64({})", "str({})"),
+    "Int64": _Kind(read_int64, "is no 64-bit integer", _READ_INT64, "str({})"),
     "Flag": _Kind(read_flag, "is no truth value", _READ_FLAG, "('true' if {} else 'false')"),
 }
 

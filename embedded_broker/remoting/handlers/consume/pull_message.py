@@ -1,6 +1,7 @@
 """Pulls: requests 11 and 361.
 
-RocketMQ's PullMessageProcessor as far as headers and codes go. Read on:
+RocketMQ's PullMessageProcessor as far as headers and codes go. A pull as Java writes it is read,
+and answered when it finds something, without a `RemotingCommand`. Read on:
 `embedded_broker/core/consume.py` for what is checked, read and waited for.
 """
 
@@ -12,10 +13,21 @@ from attrs import define, field
 
 from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
-from embedded_broker.remoting.endpoint import Endpoint, Request, SharedBytes
-from embedded_broker.store.pull import GetResult, GetStatus
-from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
+from embedded_broker.remoting.endpoint import (
+    Connection,
+    Endpoint,
+    Handler,
+    LazyRequest,
+    Request,
+    SharedBytes,
+)
+from embedded_broker.remoting.usual_form import answer_pattern, usual_document
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus
+from rocketmq_py.errors import HeaderError
+from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode, SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import Frame, encode_frame
 from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader, PullMessageResponseHeader
 
 LONG_ANSWER: Final = 64 * 1024
@@ -27,6 +39,17 @@ _CODES: Final = {
     GetStatus.MESSAGE_WAS_REMOVING.value: ResponseCode.PULL_RETRY_IMMEDIATELY,
 }
 """By how a pull ended, which is the remark too; 19 at the end of the queue, all else is 21."""
+
+_BEGIN: Final = b'{"code":11,'
+_SAMPLES: Final = {
+    "suggest_which_broker_id": 1111111111,
+    "next_begin_offset": 1212121212,
+    "min_offset": 1313131313,
+    "max_offset": 1414141414,
+    "topic_sys_flag": 1515151515,
+    "group_sys_flag": 1616161616,
+}
+"""Fields of an answer that brings messages, in the order in which they are written."""
 
 _FORBIDDEN: Final = {
     Who.BROKER: "1",
@@ -43,18 +66,83 @@ class PullMessageProcessor:
 
     _endpoint: Endpoint
     _consume: Consume
+    _profile: Profile
+    _pattern: bytes = field(init=False)
     _joined: tuple[Sequence[tuple[int, int]], SharedBytes] | None = field(default=None, init=False)
     """The last long answer to those who are woken together: where its records lie, and they."""
     _is_to_forget: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        header = PullMessageResponseHeader(**_SAMPLES)
+        directives = dict.fromkeys(map(str, _SAMPLES.values()), b"%d")
+        self._pattern = answer_pattern(
+            ResponseCode.SUCCESS,
+            GetStatus.FOUND.value,
+            self._profile.version,
+            header.to_ext(),
+            directives,
+        )
 
     def register(self) -> None:
         """Take over the requests of this module."""
         self._endpoint.register(RequestCode.PULL_MESSAGE, self.pull)
         self._endpoint.register(RequestCode.LITE_PULL_MESSAGE, partial(self.pull, is_lite=True))
+        self._endpoint.pulls = self
+
+    # -- in the usual form ------------------------------------------------------------------
+
+    def read(self, connection: Connection, frame: Frame) -> tuple[int, Pull] | None:
+        """Give opaque and pull of a request 11 in its usual form; nothing is refused here."""
+        if frame.serialize_type != SerializeType.JSON or not frame.header.startswith(_BEGIN):
+            return None
+        document = usual_document(frame.header, RequestCode.PULL_MESSAGE)
+        if document is None:
+            return None
+        try:
+            header = PullMessageRequestHeader.from_ext(document["extFields"])
+        except HeaderError:
+            return None  # `pull` says what is wrong with it
+        return document["opaque"], _pull_of(connection, header)
+
+    def take(self, opaque: int, pull: Pull, asked: LazyRequest) -> bytes | Handler | None:
+        """Do what was read; give the frame of the answer, or who answers the request, or neither.
+
+        Neither: it is answered later.
+        """
+        try:
+            pulled = self._consume.pull(pull, partial(self._reply_to, asked))
+        except Exception as error:  # noqa: BLE001 - told to who asked, as of any handler
+            return partial(self._tell, error)
+        if pulled is None:
+            return None
+        found = pulled.found
+        if found.status is not GetStatus.FOUND or found.size > ANSWER_BYTES_MAX:
+            return partial(self._tell, pulled)
+        header = self._pattern % (
+            pulled.next_broker_id,
+            found.next_begin_offset,
+            found.min_offset,
+            found.max_offset,
+            pulled.topic.topic_sys_flag,
+            pulled.group.group_sys_flag,
+            opaque,
+        )
+        return encode_frame(SerializeType.JSON, header, found.buffers)
+
+    def _tell(self, outcome: Pulled | Exception, request: Request) -> RemotingCommand:
+        if isinstance(outcome, Pulled | Refused):
+            return self._answer(request.command, outcome)
+        raise outcome
+
+    def _reply_to(self, asked: LazyRequest, outcome: Pulled | Refused) -> None:
+        self._reply(asked.request(), outcome)
+
+    # -- in any form ------------------------------------------------------------------------
 
     def pull(self, request: Request, *, is_lite: bool = False) -> RemotingCommand | None:
         """11 and 361: records from an offset on; None while the pull waits."""
-        pull = _read(request)
+        header = PullMessageRequestHeader.from_ext(request.command.ext_fields)
+        pull = _pull_of(request.connection, header)
         pull.is_lite = is_lite
         try:
             pulled = self._consume.pull(pull, partial(self._reply, request))
@@ -109,11 +197,10 @@ class PullMessageProcessor:
                 self._joined = None
 
 
-def _read(request: Request) -> Pull:
-    header = PullMessageRequestHeader.from_ext(request.command.ext_fields)
+def _pull_of(connection: Connection, header: PullMessageRequestHeader) -> Pull:
     flags = header.sys_flag
     return Pull(
-        request.connection,
+        connection,
         header.consumer_group,
         header.topic,
         header.queue_id,

@@ -25,27 +25,19 @@ from embedded_broker.remoting.endpoint import (
 )
 from embedded_broker.remoting.handlers.send.send_form import FORMS_MAX, SendForms
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX
+from embedded_broker.remoting.usual_form import answer_pattern, usual_document
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from rocketmq_py.errors import HeaderError
-from rocketmq_py.protocol.codes import (
-    FLAG_RESPONSE,
-    LanguageCode,
-    MQVersion,
-    RequestCode,
-    ResponseCode,
-)
+from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
 from rocketmq_py.protocol.handles import encode_offset_ids
-from rocketmq_py.protocol.header_json import encode_header
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
-from rocketmq_py.protocol.json_text import loads
 from rocketmq_py.protocol.names import ESCAPE_PRODUCER_PREFIX
 from rocketmq_py.protocol.properties import Prop
 
 _BEGIN: Final = b'{"code":310,'
-_INT32_MAX: Final = 0x7FFF_FFFF
 _LONG_DIGITS: Final = 19
 # Fields that are the same in many headers.
 _form: Final = itemgetter("c", "d", "e", "f", "h", "j", "k", "m")
@@ -56,7 +48,6 @@ _SAMPLES: Final = {
     "1818181818181818181": b"%d",
     "0123456789ABCDEFFEDCBA9876543210": b"%b",
     "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=": b"%b",
-    "1919191919": b"%d",
 }
 
 
@@ -152,20 +143,17 @@ class SendMessageProcessor:
             born_ms, text, opaque, fields = found
             message = Incoming(known.topic, frame.body, text, born_ms, known.terms)
             return Send(frame, opaque, fields, message)
+        document = usual_document(header, RequestCode.SEND_MESSAGE_V2)
+        if document is None:
+            return None
+        ext, opaque = document["extFields"], document["opaque"]
         try:
-            document = loads(header)
-            ext = document["extFields"]
-            opaque = document["opaque"]
             topic, born, text = ext["b"], ext["g"], ext["i"]
             if (
-                document["code"] != RequestCode.SEND_MESSAGE_V2
-                or document["flag"] != 0
-                or type(opaque) is not int
-                or not -_INT32_MAX <= opaque <= _INT32_MAX
-                or not (born.isdecimal() and born.isascii() and len(born) < _LONG_DIGITS)
+                not (born.isdecimal() and born.isascii() and len(born) < _LONG_DIGITS)
                 or "l" in ext
                 or ext["a"].startswith(ESCAPE_PRODUCER_PREFIX)
-                or not (ext["a"] and topic and type(topic) is type(text) is str)
+                or not (ext["a"] and topic)
             ):
                 return None
             form = _form(ext)
@@ -174,14 +162,12 @@ class SendMessageProcessor:
                 return None
             message = Incoming(topic, frame.body, text, int(born), terms)
             self._forms.learn(header, document, message)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except KeyError:
             return None  # an odd header: `_send` says what is wrong with it
         return Send(frame, opaque, ext, message)
 
     def _learn(self, form: tuple[str, ...], ext: Mapping[str, str]) -> Terms | None:
         """Read a header whose fields look like this, so that the next one need not be read."""
-        if not all(isinstance(value, str) for value in ext.values()):
-            return None
         try:
             terms = terms_of(SendMessageRequestHeader.from_ext_v2(ext))
         except HeaderError:
@@ -220,7 +206,7 @@ class SendMessageProcessor:
             Prop.MSG_REGION: self._config.text("regionId"),
             Prop.TRACE_ON: str(self._config.flag("traceOn")).lower(),
         }
-        offset, queue_id, queue_offset, key, handle, _ = _SAMPLES
+        offset, queue_id, queue_offset, key, handle = _SAMPLES
         outcome = Outcome(
             None, None, int(offset, 16), int(queue_id), int(queue_offset), key.encode()
         )
@@ -230,18 +216,8 @@ class SendMessageProcessor:
 
     def _header_pattern(self, outcome: Outcome) -> bytes:
         """Give the header of an answer, with directives for its samples, in their order."""
-        header = encode_header(
-            ResponseCode.SUCCESS,
-            int(list(_SAMPLES)[-1]),
-            FLAG_RESPONSE,
-            LanguageCode.JAVA,
-            self._profile.version,
-            None,
-            self._fields(outcome),
-        ).replace(b"%", b"%%")
-        for sample, directive in _SAMPLES.items():
-            header = header.replace(sample.encode(), directive)
-        return header
+        fields, version = self._fields(outcome), self._profile.version
+        return answer_pattern(ResponseCode.SUCCESS, None, version, fields, _SAMPLES)
 
 
 def terms_of(header: SendMessageRequestHeader, *, is_batch: bool = False) -> Terms:

@@ -1,0 +1,188 @@
+"""A pull in its usual form is answered as the same pull that is decoded as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from attrs import asdict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.remoting.endpoint import Pulls
+from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
+from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import Frame, FrameDecoder
+from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader
+from rocketmq_py.protocol.json_text import dumps
+from tests.unit.embedded_broker.peers import Peer
+from tests.unit.embedded_broker.wire_peer import consumer, pull_fields, send_fields, topic_fields
+
+PULL = RequestCode.PULL_MESSAGE
+COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
+
+
+class RawPeer(Peer):
+    """A connection that keeps the bytes, too."""
+
+    data = b""
+
+    def deliver(self, frames: list[bytes]) -> None:
+        self.data += b"".join(frames)
+
+
+class Asked(NamedTuple):
+    """A broker, a peer of it, and who takes its usual pulls."""
+
+    parts: BrokerParts
+    peer: RawPeer
+    pulls: Pulls
+
+    def ask(self, *commands: RemotingCommand) -> bytes:
+        """Send commands; give all bytes that come back."""
+        self.peer.data = b""
+        frames = FrameDecoder().feed(b"".join(command.encode() for command in commands))
+        self.parts.endpoint.receive(self.peer, frames)
+        return self.peer.data
+
+    def both(self, *commands: RemotingCommand) -> tuple[bytes, bytes]:
+        """Send the same twice: the second time every pull is decoded as a whole."""
+        first = self.ask(*commands)
+        self.parts.endpoint.pulls = None
+        second = self.ask(*commands)
+        self.parts.endpoint.pulls = self.pulls
+        return first, second
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    clock = VirtualClock()
+    with EmbeddedBroker(clock=clock, session_clock=clock, tcp=False) as broker:
+        parts, peer = broker._parts(), RawPeer()
+        parts.endpoint.connected(peer)
+        pulls = parts.endpoint.pulls
+        assert isinstance(pulls, PullMessageProcessor)
+        one = Asked(parts, peer, pulls)
+        one.ask(RemotingCommand(17, ext_fields=topic_fields("T")))
+        one.ask(RemotingCommand(17, ext_fields=topic_fields("Shut", perm=2)))
+        for number in range(40):
+            tag = {"TAGS": "AB"[number % 2]}
+            one.ask(RemotingCommand(310, ext_fields=send_fields("T", tag), body=b"%d" % number))
+        heartbeat = {
+            "clientID": "c1",
+            "producerDataSet": [],
+            "consumerDataSet": [consumer("consumers", {"T": "A"}), consumer("all", {"T": "*"})],
+        }
+        one.ask(RemotingCommand(34, body=dumps(heartbeat)))
+        yield one
+
+
+def pull(offset: int = 0, *, flag: int = 0, opaque: int = 77, **fields: str) -> RemotingCommand:
+    return RemotingCommand(PULL, opaque, flag, ext_fields=pull_fields("T", offset) | fields)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pull(),
+        pull(3, maxMsgNums="7"),
+        pull(3, sysFlag=str(COMMIT), commitOffset="2", consumerGroup="all"),
+        pull(1, sysFlag="0"),
+        pull(1, sysFlag="0", consumerGroup="all", subVersion="9"),
+        pull(subscription="B", expressionType="TAG"),
+        pull(subscription="C"),
+        pull(subscription="a > 5", expressionType="SQL92"),
+        pull(subscription="a >", expressionType="SQL92"),
+        pull(40),
+        pull(41),
+        pull(topic="Nothing"),
+        pull(topic="Shut"),
+        pull(queueId="9"),
+        pull(consumerGroup="nobody", sysFlag="0"),
+        pull(sysFlag=str(COMMIT), commitOffset="-1"),
+        pull(queueOffset="x"),
+        pull(queueOffset=str(1 << 63)),
+        pull(queueOffset="+3"),
+        pull(maxMsgNums="0"),
+        pull(maxMsgBytes="300"),
+        pull(opaque=-5),
+        pull(opaque=0),
+        pull(flag=FLAG_ONEWAY),
+    ],
+    ids=lambda command: str(command.ext_fields | {"flag": command.flag, "opaque": command.opaque}),
+)
+def test_the_answer_is_the_same_byte_for_byte(asked: Asked, command: RemotingCommand) -> None:
+    first, second = asked.both(command)
+    assert first == second
+    assert bool(first) == (not command.flag)
+
+
+def test_a_pull_that_finds_messages_is_not_decoded(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = asked.ask(pull(3))
+
+    def decode(frame: Frame) -> RemotingCommand:
+        raise AssertionError(frame.header)
+
+    monkeypatch.setattr(RemotingCommand, "decode", decode)
+    assert asked.ask(pull(3)) == expected
+    assert b'"remark":"FOUND"' in expected
+
+
+def test_pulls_and_sends_are_answered_in_their_order(asked: Asked) -> None:
+    send = RemotingCommand(310, 1, ext_fields=send_fields("T"), body=b"last")
+    come = FrameDecoder().feed(asked.ask(send, pull(40, opaque=2), send, pull(41, opaque=3)))
+    answers = [RemotingCommand.decode(frame) for frame in come]
+    assert [answer.opaque for answer in answers] == [1, 2, 1, 3]
+    assert [answer.code for answer in answers] == [0] * 4
+
+
+def test_a_pull_that_waited_is_answered_as_a_decoded_one(asked: Asked) -> None:
+    flags = str(SUBSCRIPTION | SUSPEND)
+    said = []
+    for pulls in (asked.pulls, None):
+        asked.parts.endpoint.pulls = pulls
+        end = asked.parts.store.max_offset("T", 0)
+        assert asked.ask(pull(end, sysFlag=flags)) == b""
+        send = RemotingCommand(310, 1, ext_fields=send_fields("T"), body=b"news")
+        come = FrameDecoder().feed(asked.ask(send))
+        (answer,) = (one for one in map(RemotingCommand.decode, come) if one.opaque == 77)
+        said.append((answer.code, answer.remark, answer.flag, set(answer.ext_fields)))
+        assert answer.ext_fields["nextBeginOffset"] == str(end + 1)
+    assert said[0] == said[1]
+
+
+def test_the_journal_tells_of_it_as_of_any_request(asked: Asked) -> None:
+    asked.both(pull(3), pull(41), pull(topic="Nothing"))
+    newest = asked.parts.journal.requests()[-6:]
+    told = [asdict(one) for one in newest]
+    for one in told:
+        assert one.pop("micros") >= 0
+    assert told[:3] == told[3:]
+    assert [one["response_code"] for one in told[:3]] == [
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_OFFSET_MOVED,
+        ResponseCode.TOPIC_NOT_EXIST,
+    ]
+
+
+TEXTS = st.text(max_size=5) | st.integers(-(2**70), 2**70).map(str)
+
+
+@given(st.sampled_from(sorted(pull_fields("T"))), TEXTS)
+def test_an_odd_field_is_read_as_the_decoded_one_or_not_at_all(name: str, value: str) -> None:
+    processor = PullMessageProcessor.__new__(PullMessageProcessor)
+    fields = pull_fields("T") | {name: value}
+    (frame,) = FrameDecoder().feed(RemotingCommand(PULL, ext_fields=fields).encode())
+    read = processor.read(Peer(), frame)
+    if read is None:
+        return
+    header = PullMessageRequestHeader.from_ext(RemotingCommand.decode(frame).ext_fields)
+    assert (header.topic, header.consumer_group) == (read[1].topic, read[1].group)
+    assert (header.queue_id, header.queue_offset) == (read[1].queue_id, read[1].offset)
+    assert (header.max_msg_nums, header.sub_version) == (read[1].max_count, read[1].sub_version)
