@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketmq_py import RawMessages
+from rocketmq_py import DelayKind, RawMessages
 from spark_connector.decoding.read_columns import ALIASES as READ_ALIASES
 from spark_connector.errors import SchemaError
 
@@ -21,11 +21,11 @@ def for_write(frame: DataFrame, *, properties: bool = True) -> DataFrame:
     """Turn a read into what a write takes: body, keys, tags, flag and user properties.
 
     Topic, queue, offset and times of the original are left out, and so are the properties that
-    RocketMQ reserves, an old delay among them. Columns may have the other names that a read knows
-    (``value``, ``headers``). A default read has neither properties nor flags: add
-    ``includeHeaders=true``, and ``flag`` to the columns where flags matter. With ``properties``
-    false user properties are left behind. Raises `SchemaError`, a ValueError, when the frame has
-    no body, no properties though they are wanted, or properties that are no map.
+    RocketMQ reserves, and an old delay, the start time of ONS included. Columns may have the other
+    names that a read knows (``value``, ``headers``). A default read has neither properties nor
+    flags: add ``includeHeaders=true``, and ``flag`` to the columns where flags matter. With
+    ``properties`` false user properties are left behind. Raises `SchemaError`, a ValueError, when
+    the frame has no body, no properties though they are wanted, or properties that are no map.
     """
     from pyspark.sql import functions
     from pyspark.sql.types import MapType
@@ -49,7 +49,8 @@ def for_write(frame: DataFrame, *, properties: bool = True) -> DataFrame:
             f"for_write takes properties as map<string,string>, but {names['properties']} is "
             f"{kind.simpleString()}: read it as a map"
         )
-    reserved = sorted(RawMessages.RESERVED_PROPERTIES)
+    # The name of ONS for a delay is none that RocketMQ reserves.
+    reserved = sorted(RawMessages.RESERVED_PROPERTIES.union(kind.value for kind in DelayKind))
     kept = functions.map_filter(
         functions.col(names["properties"]), lambda name, _value: ~name.isin(reserved)
     )

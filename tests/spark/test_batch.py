@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, functions
 
 import spark_connector
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
+from rocketmq_py import RawMessages
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.errors import SchemaError
 from tests.spark.queries import WORKER_LOGS
@@ -414,7 +415,9 @@ def test_a_delay_that_is_too_long_is_refused_before_anything_is_sent_and_tried_o
     with pytest.raises(PySparkException, match=r"row 900: .*maxDelayMs"):
         write(frame, broker)
     assert (tmp_path / "tries").read_text() == "."
-    assert broker.journal.requests(code=RequestCode.SEND_MESSAGE_V2) == []
+    for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+        assert broker.journal.requests(code=code) == []
+    assert broker.timers.count() == 0
 
 
 def tries_noted(path: Path, column: str) -> Column:
@@ -452,7 +455,7 @@ def test_only_append_is_a_save_mode_and_no_rows_are_fine(
     broker.topics.create("T")
     frame = spark.createDataFrame([("x",)], "body string")
     writer = frame.write.format("rocketmq").options(nameServer=broker.namesrv_addr, topic="T")
-    with pytest.raises(PySparkException, match="cannot do"):
+    with pytest.raises(PySparkException, match="RocketMQ cannot do"):
         writer.mode("overwrite").save()
     with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
         writer.mode("ignore").save()
@@ -474,17 +477,49 @@ def test_a_frame_without_any_partition_is_written_like_one_without_rows(
     assert broker.messages.in_topic("T") == []
 
 
+def delayed_rows(spark: SparkSession, *delays: tuple[int | None, ...]) -> DataFrame:
+    """Rows y0, y1, ... with tags, keys and a property of their own; delays as in the schema."""
+    schema = (
+        "body string, tags string, keys array<string>, properties map<string,string>, "
+        "delay_ms bigint, deliver_at bigint, delay_level int, start_deliver_time bigint"
+    )
+    rows = [
+        (f"y{number}", f"t{number}", [f"k{number}", "m"], {"mine": str(number)}, *delay)
+        for number, delay in enumerate(delays)
+    ]
+    return spark.createDataFrame(rows, schema)
+
+
+def as_users_see(broker: EmbeddedBroker, topic: str) -> dict[bytes, Any]:
+    """Tags, keys and the properties that RocketMQ does not reserve, by the body."""
+    found = {
+        one.body: (
+            one.tags,
+            tuple(one.keys),
+            {n: v for n, v in one.properties.items() if n not in RawMessages.RESERVED_PROPERTIES},
+        )
+        for one in broker.messages.in_topic(topic)
+    }
+    assert len(found) == broker.topics[topic].count()
+    return found
+
+
 @pytest.mark.case("SP75")
 def test_what_is_read_can_be_written_to_another_topic(
     spark: SparkSession, broker: EmbeddedBroker
 ) -> None:
     broker.topics.create("U")
     broker.topics.create("T", queues=1)
+    broker.topics.create("V")
     broker.send("T", b"x", tags="t", keys="k l", properties={"mine": "1", "DEDUPE_ID": "old"})
     write(spark.sql("SELECT 'z' AS body, 9 AS flag"), broker)
-    broker.send("T", b"y", delay=5, properties={"mine": "2"})
-    assert isinstance(broker.clock, VirtualClock)
-    broker.clock.advance(10)
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    due = clock.now_ms + 5_000
+    delays = ((5_000, None, None, None), (None, due, None, None), (None, None, 2, None))
+    write(delayed_rows(spark, *delays, (None, None, None, due)), broker)
+    assert broker.timers.count(topic="T") == 4
+    clock.advance(10)
     with pytest.raises(ValueError, match=r"user properties would be lost: .*includeHeaders=true"):
         spark_connector.for_write(read(spark, broker))
     bare = spark_connector.for_write(read(spark, broker), properties=False)
@@ -492,12 +527,17 @@ def test_what_is_read_can_be_written_to_another_topic(
     columns = "body,keys,tags,flag,deliver_at"
     rows = read(spark, broker, includeHeaders="true", columns=columns)
     write(spark_connector.for_write(rows), broker, topic="U")
-    found = {m.body: m for m in broker.messages.in_topic("U")}  # both are there, the clock stands
-    assert (found[b"x"].tags, found[b"x"].properties["mine"]) == ("t", "1")
-    assert (found[b"x"].properties["KEYS"], found[b"x"].properties["DEDUPE_ID"]) == ("k l", "old")
+    expected: dict[bytes, Any] = {
+        b"x": ("t", ("k", "l"), {"mine": "1", "DEDUPE_ID": "old"}),
+        b"z": (None, (), {}),
+    }
+    expected |= {b"y%d" % n: (f"t{n}", (f"k{n}", "m"), {"mine": f"{n}"}) for n in range(4)}
+    assert as_users_see(broker, "U") == expected  # all are there, though the clock stands
     flags = read(spark, broker, topic="U", columns="body,flag").collect()
-    assert {bytes(row.body): row.flag for row in flags} == {b"x": 0, b"y": 0, b"z": 9}
-    assert found[b"y"].properties["mine"] == "2"
+    assert {bytes(row.body): row.flag for row in flags} == dict.fromkeys(expected, 0) | {b"z": 9}
+    write(bare, broker, topic="V")
+    found = as_users_see(broker, "V")
+    assert found == {body: (tags, keys, {}) for body, (tags, keys, _) in expected.items()}
     assert broker.timers.count() == 0
 
 

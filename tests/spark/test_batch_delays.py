@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,20 +58,52 @@ def test_two_delays_of_a_row_are_an_error_or_the_first_wins(
     spark: SparkSession, broker: EmbeddedBroker, clock: VirtualClock
 ) -> None:
     at_ms = clock.now_ms + 5 * MINUTE_MS
-    schema = "body string, delay_level int, delay_ms bigint, deliver_at bigint"
-    frame = spark.createDataFrame(
-        [("at", 3, MINUTE_MS, at_ms), ("in", 3, MINUTE_MS, None), ("level", 3, None, None)], schema
-    ).coalesce(1)
-    with pytest.raises(PySparkException, match=r"row 0: .*delay"):
+    start_ms = clock.now_ms + 3 * MINUTE_MS
+    schema = (
+        "body string, delay_level int, delay_ms bigint, start_deliver_time bigint, "
+        "deliver_at bigint"
+    )
+    rows = [
+        ("at", 3, MINUTE_MS, start_ms, at_ms),
+        ("start", 3, MINUTE_MS, start_ms, None),
+        ("in", 3, MINUTE_MS, None, None),
+        ("level", 3, None, None, None),
+    ]
+    frame = spark.createDataFrame(rows, schema).coalesce(1)
+    columns = "deliver_at, start_deliver_time, delay_ms, delay_level"
+    problem = f"row [0-2]: more than one of {columns} has a value"
+    with pytest.raises(PySparkException, match=f"3 of 4 rows .*({problem}.*){{3}}"):
         write(frame, broker)
-    assert broker.timers.count() == 0
+    assert (broker.timers.count(), broker.messages.in_topic("T")) == (0, [])
     begin_ms = clock.now_ms
     write(frame, broker, delayConflict="first")
     waits = {
         timer.body: round(timer.due_at.timestamp() * 1_000) - begin_ms
         for timer in broker.timers.pending()
     }
-    assert waits == {b"at": 5 * MINUTE_MS, b"in": MINUTE_MS, b"level": 10_000}
+    assert waits == {
+        b"at": 5 * MINUTE_MS,
+        b"start": 3 * MINUTE_MS,
+        b"in": MINUTE_MS,
+        b"level": 10_000,
+    }
+
+
+@pytest.mark.case("SP34")
+def test_delayed_rows_of_many_go_alone_the_others_in_batches_and_none_comes_early(
+    spark: SparkSession, broker: EmbeddedBroker, clock: VirtualClock
+) -> None:
+    rows = spark.range(0, 1_000, 1, 2).selectExpr(
+        "concat('m', id) AS body", "if(id % 2 = 1, 5000, NULL) AS delay_ms"
+    )
+    write(rows, broker, batchSend="true")
+    now, all_of_them = ({b"m%d" % n for n in range(0, 1_000, step)} for step in (2, 1))
+    assert len(broker.journal.requests(code=RequestCode.SEND_MESSAGE_V2)) == 500
+    assert 1 <= len(broker.journal.requests(code=RequestCode.SEND_BATCH_MESSAGE)) <= 8
+    clock.advance(4.9)
+    assert sorted(one.body for one in broker.messages.in_topic("T")) == sorted(now)
+    clock.advance(0.1)
+    assert sorted(one.body for one in broker.messages.in_topic("T")) == sorted(all_of_them)
 
 
 @pytest.mark.case("SP35")

@@ -17,6 +17,9 @@ pytest.importorskip(
 if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
+from pyspark import TaskContext
+from pyspark.sql import functions
+
 from embedded_broker import EmbeddedBroker
 from rocketmq_py.protocol.codes import RequestCode
 from tests.spark.cluster import Driver
@@ -37,13 +40,20 @@ def ids_of(broker: EmbeddedBroker, topic: str) -> Iterator[tuple[str, str]]:
         yield message.body.decode(), message.properties["DEDUPE_ID"]
 
 
+def attempt(_number: int) -> int:
+    context = TaskContext.get()
+    return -1 if context is None else context.attemptNumber()
+
+
 @pytest.mark.case("SP40")
 def test_a_write_whose_worker_is_killed_twice_succeeds_with_repeated_ids(
     spark: SparkSession, broker: EmbeddedBroker
 ) -> None:
     broker.topics.create("T", queues=2)
-    frame = spark.range(0, 5_000, 1, 1).selectExpr(
-        "CAST(id AS STRING) AS body", "CONCAT('id-', id) AS dedupe_key"
+    frame = spark.range(0, 5_000, 1, 1).select(
+        functions.expr("CAST(id AS STRING) AS body"),
+        functions.expr("CONCAT('id-', id) AS dedupe_key"),
+        functions.udf(attempt, "int")("id").alias("attempt"),
     )
     held = broker.faults.on(SEND, nth=3).drop_response().always()
     killed: set[int] = set()
@@ -60,14 +70,20 @@ def test_a_write_whose_worker_is_killed_twice_succeeds_with_repeated_ids(
 
     writer = frame.write.format("rocketmq").mode("append")
     writer.options(nameServer=broker.namesrv_addr, topic="T", batchBytes="16384")
+    writer.option("extraColumns", "properties")
     with ThreadPoolExecutor(1) as thread:
         killing = thread.submit(kill_two)
         writer.options(sendTimeoutMs="20000").save()
         killing.result(WAIT_S)
-    found = Counter(message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("T"))
-    assert set(found) == {f"id-{number}" for number in range(5_000)}
+    found = Counter(ids_of(broker, "T"))
+    assert set(found) == {(str(number), f"id-{number}") for number in range(5_000)}
     assert set(found.values()) <= {1, 2, 3}
     assert max(found.values()) > 1
+    tries: dict[str, list[str]] = {}
+    for message in broker.messages.in_topic("T"):
+        tries.setdefault(message.properties["attempt"], []).append(message.properties["DEDUPE_ID"])
+    assert tries.keys() == {"0", "1", "2"}
+    assert len(tries["2"]) == len(set(tries["2"])) == 5_000  # the one that succeeded sent all
 
 
 @pytest.mark.case("SP40")

@@ -166,6 +166,7 @@ def test_large_types_and_columns_that_are_never_null_work(
     finally:
         spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
     assert {bytes(row.body) for row in rows} == {b"%d" % number for number in range(50)}
+    assert (len(rows), {row["keys"] for row in rows}) == (50, {"a"})
     # Midnight in Shanghai, the zone of this session.
     assert {row.properties["TIMER_DELIVER_MS"] for row in rows} == {"915120000000"}
 

@@ -38,6 +38,7 @@ from tests.spark.queries import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 
 @pytest.fixture(autouse=True)
@@ -81,15 +82,34 @@ def places(offset: str | dict[str, object]) -> dict[tuple[str, str, int], int]:
 
 
 @pytest.mark.case("SP55")
-def test_a_stream_that_stands_still_is_as_far_behind_as_its_topic_grows(
+def test_the_ends_in_a_progress_are_those_of_the_topic_and_the_lag_grows_with_them(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     fill(broker, 0, 30)
-    frame = stream(spark, broker, maxOffsetsPerTrigger="10")
-    _, query = read_all(frame, tmp_path)
-    behind = [spark_connector.lag(one).total for one in query.recentProgress]
-    assert behind == [20, 10, 0]
-    assert spark_connector.lag(query).metrics["maxOffsetsBehindLatest"] == 0
+    growth = iter([(30, 90)])
+
+    def grow() -> None:
+        for first, past in growth:  # once: while the sink has the first batch
+            fill(broker, first, past)
+
+    def reports() -> list[StreamingQueryProgress]:
+        return [one for one in query.recentProgress if one["numInputRows"]]
+
+    frame = stream(spark, broker, maxOffsetsPerTrigger="30")
+    with running(frame, tmp_path, Seen(also=grow)) as query:
+        until(broker, query, lambda: sum(one["numInputRows"] for one in reports()) == 90)
+        last = spark_connector.lag(query)
+    found = [
+        [set(places(one["sources"][0][name]).values()) for name in ("latestOffset", "endOffset")]
+        for one in reports()
+    ]
+    # Both queues have the same: 15 of 15 are read, 30 of 45, and 45 of 45.
+    assert found == [[{15}, {15}], [{45}, {30}], [{45}, {45}]]
+    behind = [spark_connector.lag(one) for one in reports()]
+    queues = [("T", "broker-a", 0), ("T", "broker-a", 1)]
+    assert behind == [dict.fromkeys(queues, each) for each in (0, 15, 0)]
+    assert [one.total for one in behind] == [0, 30, 0]
+    assert last.metrics["maxOffsetsBehindLatest"] == 0
 
 
 @pytest.mark.case("SP45")
@@ -114,9 +134,10 @@ def test_once_reads_everything_in_one_batch_whatever_the_limit(
     fill(broker, 0, 30)
     seen, _ = read_all(stream(spark, broker, maxOffsetsPerTrigger="5"), tmp_path, once=True)
     assert seen.sizes == [30]
+    assert seen.bodies == names(0, 30)
 
 
-@pytest.mark.case("SP46")
+@pytest.mark.case("SP43", "SP46")
 def test_few_messages_wait_for_more_but_not_for_ever(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -134,6 +155,7 @@ def test_few_messages_wait_for_more_but_not_for_ever(
         fill(broker, 3, 10)
         until(broker, query, lambda: logged(tmp_path, "commits") == [0, 1])
         assert seen.sizes == [10]
+    assert seen.bodies == names(0, 10)
     seen = Seen()
     hasty = stream(spark, broker, minOffsetsPerTrigger="10", maxTriggerDelay="3s")
     fill(broker, 10, 13)
@@ -142,11 +164,16 @@ def test_few_messages_wait_for_more_but_not_for_ever(
         until(broker, query, lambda: len(seen.rows) == 3)
         assert monotonic() - began >= 3  # it has waited,
         assert asked() > looks + 4  # and looked again and again while it did
-        assert logged(tmp_path, "commits")[-1] <= 2
         # Enough of them wait for nothing, though the delay begins anew.
+        began = monotonic()
         fill(broker, 13, 23)
         until(broker, query, lambda: len(seen.rows) == 13)
-    assert seen.sizes == [3, 10]
+        # Too few wait for the whole delay after that batch, and no longer.
+        fill(broker, 23, 26)
+        until(broker, query, lambda: len(seen.rows) == 16)
+        assert 3 <= monotonic() - began < 20
+    assert [(number, len(rows)) for number, rows in seen.batches] == [(2, 3), (3, 10), (4, 3)]
+    assert seen.bodies == names(10, 26)
 
 
 @pytest.mark.case("SP49")
@@ -174,11 +201,17 @@ def test_an_idle_stream_makes_no_batches_and_asks_little(
 def test_a_group_shows_how_far_the_stream_is(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
+    def told() -> int:
+        return sum(place.committed or 0 for place in broker.groups["G"].offsets(topic="T"))
+
     fill(broker, 0, 12)
     frame = stream(spark, broker, groupId="G", maxOffsetsPerTrigger="6")
-    read_all(frame, tmp_path / "told")
-    stored = broker.groups["G"].offsets(topic="T")
-    assert 6 <= sum(place.committed or 0 for place in stored) <= 12
+    while_written: list[int] = []
+    seen = Seen(also=lambda: while_written.append(told()))
+    with running(frame, tmp_path / "told", seen) as query:
+        until(broker, query, lambda: logged(tmp_path / "told", "commits") == [0, 1])
+    assert 6 <= told() <= 12
+    assert all(0 <= of <= done for of, done in zip(while_written, (0, 6), strict=True))
     with broker.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET).always() as refused:
         refused.respond(ResponseCode.NO_PERMISSION)
         other = stream(spark, broker, groupId="H", maxOffsetsPerTrigger="6")

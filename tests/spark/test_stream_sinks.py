@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from pyspark.sql import DataFrame, functions
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from spark_connector.writing.replay_guard import NUMBER_BITS, mark_of
 from tests.spark.queries import fill, forget, logged, stream
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ def copy(frame: DataFrame, broker: EmbeddedBroker, checkpoint: Path, **options: 
     writer = frame.writeStream.format("rocketmq").options(**given)
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     assert query.awaitTermination(120)
+
+
+def query_id(checkpoint: Path) -> str:
+    return str(json.loads((checkpoint / "metadata").read_text())["id"])
 
 
 @pytest.mark.case("SP57")
@@ -81,8 +87,12 @@ def test_a_batch_that_is_marked_is_not_written_again(
     assert len(broker.messages.in_topic("U")) == 10
     copy(rows, broker, tmp_path / "one", replayGuard="Guard")
     assert len(broker.messages.in_topic("U")) == 10
-    with pytest.raises(PySparkException, match=r"used by another query .* this one is"):
+    with pytest.raises(PySparkException, match="used by another query") as caught:
         copy(rows, broker, tmp_path / "two", replayGuard="Guard")
+    # The other one by what its mark holds of its id.
+    one, two = (query_id(tmp_path / name) for name in ("one", "two"))
+    assert f"checksum {mark_of(one, 0) >> NUMBER_BITS:08x}" in str(caught.value)
+    assert f"this one is {two}" in str(caught.value)
     assert len(broker.messages.in_topic("U")) == 10
 
 
@@ -143,7 +153,8 @@ def test_a_sink_appends_and_foreach_batch_does_the_rest(
     fill(broker, 0, 6)
     counts = stream(spark, broker).groupBy("queue_id").count()
     rows = counts.select(functions.col("count").cast("string").alias("body"))
-    for mode, reason in (("complete", "cannot do"), ("update", "(?i)update")):
+    sparks = "rocketmq does not support Update mode"
+    for mode, reason in (("complete", "RocketMQ cannot do"), ("update", sparks)):
         writer = rows.writeStream.format("rocketmq").outputMode(mode)
         with pytest.raises(PySparkException, match=reason):
             writer.options(

@@ -123,17 +123,31 @@ def failing_while(path: Path) -> Callable[[bytes], bytes]:
 
 
 @pytest.mark.case("SP42")
+@pytest.mark.parametrize(
+    ("start", "late", "nth"),
+    [
+        ("latest", RequestCode.GET_TOPIC_STATS_INFO, 2),
+        # The group has no offset, so it begins at the end. It is asked after the first look.
+        ("group:latest", RequestCode.QUERY_CONSUMER_OFFSET, 1),
+    ],
+)
 def test_a_first_batch_whose_tasks_fail_is_read_again_whole_and_once(
-    spark: SparkSession, broker: EmbeddedBroker, session_clock: VirtualClock, tmp_path: Path
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    session_clock: VirtualClock,
+    tmp_path: Path,
+    start: str,
+    late: RequestCode,
+    nth: int,
 ) -> None:
     fill(broker, 0, 4)
     flag = tmp_path / "fail"
     flag.touch()
     check = functions.udf(failing_while(flag), "binary")
-    # The group has no offset, so it begins at the end. It is asked for after the ends were looked
-    # at: what arrives meanwhile is behind the first position, and in the first batch.
-    held = broker.faults.on(RequestCode.QUERY_CONSUMER_OFFSET).delay(1)
-    latest = stream(spark, broker, startingOffsets="group:latest", groupId="G", **PATIENT)
+    # What follows the first look at the ends is late: what arrives meanwhile is behind the first
+    # position, and in the first batch.
+    held = broker.faults.on(late, nth=nth).delay(1)
+    latest = stream(spark, broker, startingOffsets=start, groupId="G", **PATIENT)
     frame = latest.withColumn("body", check("body"))
     checkpoint = tmp_path / "checkpoint"
     with running(frame, checkpoint, Seen()) as query:
@@ -148,6 +162,7 @@ def test_a_first_batch_whose_tasks_fail_is_read_again_whole_and_once(
     seen, _ = read_all(frame, checkpoint)
     assert seen.bodies == names(4, 1_014)
     assert seen.sizes == [10, 1_000]
+    assert start_of(checkpoint) == {"0": 2, "1": 2}
 
 
 @pytest.mark.case("SP73")

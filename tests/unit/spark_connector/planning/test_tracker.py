@@ -275,6 +275,26 @@ def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
     return clock
 
 
+@pytest.mark.case("SP46")
+def test_few_messages_wait_for_the_whole_delay_which_begins_anew_with_every_batch(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    least = Limit(offsets_least=5)
+    one = tracker(access, maxTriggerDelay="3s")
+    end = one.latest(one.initial(), least)
+    for count, waits in ((3, True), (4, True), (5, False), (1, True)):
+        assert end is not None
+        place = StreamOffset(end.topics)
+        fill(broker, count)
+        if waits:
+            for _ in range(2):
+                hand_clock.advance(1.25)
+                assert one.latest(place, least) is None
+        hand_clock.advance(0.5)
+        end = one.latest(place, least)
+        assert [past - first for _, first, past in ranges(place, end)] == [count]
+
+
 @pytest.mark.case("SP51")
 def test_a_topic_that_is_refused_does_not_keep_the_others_of_its_broker_back(
     broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
