@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketmq_py import DelayKind, RawMessages
 from spark_connector.decoding.read_columns import ALIASES as READ_ALIASES
 from spark_connector.errors import SchemaError
+from spark_connector.options.write_options import NO_PROPERTIES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,10 +49,8 @@ def for_write(frame: DataFrame, *, properties: bool = True) -> DataFrame:
             f"for_write takes properties as map<string,string>, but {names['properties']} is "
             f"{kind.simpleString()}: read it as a map"
         )
-    # The name of ONS for a delay is none that RocketMQ reserves.
-    reserved = sorted(RawMessages.RESERVED_PROPERTIES.union(kind.value for kind in DelayKind))
     kept = functions.map_filter(
-        functions.col(names["properties"]), lambda name, _value: ~name.isin(reserved)
+        functions.col(names["properties"]), lambda name, _value: ~name.isin(sorted(NO_PROPERTIES))
     )
     return frame.select(*columns, kept.alias("properties"))
 

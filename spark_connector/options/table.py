@@ -230,8 +230,8 @@ extraColumns (W; error, properties, ignore) = error
     What to do with columns that a write does not know. `error`: fail. `properties`: store them as
     properties under their names. `ignore`: leave them out.
 reservedProperties (W; error, drop) = error
-    What to do with names in `properties` that RocketMQ reserves for itself. `error`: the row is
-    invalid. `drop`: such properties are left out.
+    What to do with names in `properties` that RocketMQ reserves for itself or for delays.
+    `error`: the row is invalid. `drop`: such properties are left out.
 usePartition (W; true, false) = false
     Whether a column `partition` sets the queue, as `queue_id` does.
 routeByKey (W; none, rocketmq, kafka) = none

@@ -5,14 +5,21 @@ Must not know Spark, Arrow or the network. Read on: ``table.py`` for what each o
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from attrs import frozen
 
-from rocketmq_py import RawMessages
+from rocketmq_py import DelayKind, RawMessages
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, connection_of
 from spark_connector.options.parsing import Given
 from spark_connector.options.table import BATCH_BYTES_MOST
+
+NO_PROPERTIES: Final = RawMessages.RESERVED_PROPERTIES.union(kind.value for kind in DelayKind)
+"""Names that no property of a row may have: RocketMQ reserves them, or ONS asks for a delay by one.
+
+A delay is a column: a row that has one in its properties would be sent in a batch, and refused.
+"""
 
 
 @frozen

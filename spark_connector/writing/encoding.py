@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 
 from rocketmq_py import DelayKind, MessageIds, RawMessages
 from spark_connector.options.table import BATCH_BYTES_MOST
-from spark_connector.options.write_options import WriteOptions
+from spark_connector.options.write_options import NO_PROPERTIES, WriteOptions
 from spark_connector.writing.write_columns import DELAY_COLUMNS, Columns, read_rows
 
 try:
@@ -309,11 +309,14 @@ class _Rows:
         row_of, names, values = entries
         if not pa.types.is_string(values.type):
             values = self._utf8(values, row_of)
-        reserved = pc.is_in(names, pa.array(sorted(RawMessages.RESERVED_PROPERTIES)))
+        reserved = pc.is_in(names, pa.array(sorted(NO_PROPERTIES)))
         if self._options.reserved_properties == "drop":
             row_of, names, values = _kept((row_of, names, values), pc.invert(reserved))
         else:
-            why = "properties holds a name that RocketMQ reserves: use reservedProperties=drop"
+            why = (
+                "properties holds a name that RocketMQ reserves, or a delay, for which there are "
+                "columns: use reservedProperties=drop"
+            )
             self._refuse_rows(row_of.filter(reserved), why)
         self._refuse_rows(row_of.filter(pc.is_null(values)), "properties holds a null value")
         for cells, what in ((names, "name"), (values, "value")):

@@ -13,10 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketmq_py import RawMessages
 from spark_connector.decoding.read_columns import US_PER_MS, is_read_column
 from spark_connector.errors import SchemaError
-from spark_connector.options.write_options import WriteOptions
+from spark_connector.options.write_options import NO_PROPERTIES, WriteOptions
 
 ALIASES = {
     "value": "body",
@@ -110,12 +109,13 @@ def _meaning(name: str, options: WriteOptions) -> str:
     if options.extra_columns == "ignore":
         return "ignored"
     if options.extra_columns == "properties":
-        if name not in RawMessages.RESERVED_PROPERTIES:
+        if name not in NO_PROPERTIES:
             return "property"
         if options.reserved_properties == "drop":
             return "ignored"
         raise SchemaError(
-            f"column {name} has a name that RocketMQ reserves for itself: rename it, or set "
+            f"column {name} has a name that RocketMQ reserves for itself or for delays: rename it, "
+            f"use one of the columns {', '.join(DELAY_COLUMNS)}, or set "
             "reservedProperties=drop to leave it out"
         )
     near = difflib.get_close_matches(lower, [*_KINDS, *ALIASES], n=1)

@@ -156,8 +156,19 @@ def test_a_part_of_a_batch_has_the_properties_of_its_own_rows(kind: pa.DataType)
     assert without_id(encoded) == [{"a": "1", "b": "1"}, {}, {"a": "3"}]
 
 
+@pytest.mark.parametrize("name", ["UNIQ_KEY", "TIMER_DELAY_MS", "__STARTDELIVERTIME"])
+def test_a_reserved_name_or_a_delay_in_the_properties_makes_the_row_invalid(name: str) -> None:
+    entries = pa.array([[(name, str(NOW)), ("a", "1")], [("a", "2")]], PAIRS)
+    encoded = encode({"body": pa.array([b"x", b"y"]), "properties": entries})
+    assert list(encoded.problems) == [0]
+    assert "reservedProperties=drop" in encoded.problems[0]
+    columns = {"body": pa.array([b"x"]), name: pa.array(["1"])}
+    with pytest.raises(SchemaError, match=f"{name} has a name that RocketMQ reserves"):
+        encode(columns, extraColumns="properties")
+
+
 def test_reserved_names_can_be_dropped() -> None:
-    entries = pa.array([[("KEYS", "v"), ("a", "1")]], pa.map_("string", "string"))
+    entries = pa.array([[("KEYS", "v"), ("a", "1"), ("__STARTDELIVERTIME", "7")]], PAIRS)
     encoded = encode({"body": pa.array([b"x"]), "properties": entries}, reservedProperties="drop")
     assert (without_id(encoded), encoded.problems) == ([{"a": "1"}], {})
 
