@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -55,24 +56,30 @@ def test_messages_that_grow_too_old_while_they_are_read(
             nameServer=broker.namesrv_addr, subscribe="T", failOnDataLoss=fail_on_loss
         )
         spark.conf.set(WORKER_LOGS, "true")
+
+        def told() -> Counter[str]:
+            logs = spark.tvf.python_worker_logs().where("level = 'WARNING'").collect()
+            return Counter(row.msg for row in logs if "data loss in topic T" in row.msg)
+
+        before = told()
         try:
             rows = other.submit(frame.load().select("offset").collect)
             broker.wait_for(lambda _b: held.hits or rows.done(), timeout=WAIT_S)
             clock.advance(hours=1, age=True)
             low = int(broker.messages.in_topic("T")[0].body[1:])
             session_clock.advance(1)
+            lost = (
+                "data loss in topic T, broker broker-a, queue 0: "
+                f"offsets 0 to {low} were wanted, available are {low} to 80"
+            )
             if fail_on_loss == "true":
-                with pytest.raises(PySparkException, match=f"offsets 0 to {low} were wanted"):
+                with pytest.raises(PySparkException, match="RocketMQDataLossError") as caught:
                     rows.result(WAIT_S)
+                assert f"{lost}; " in str(caught.value)
             else:
                 found = sorted(row.offset for row in rows.result(WAIT_S))
                 assert found == list(range(low, 80))
-                told = [
-                    row.msg
-                    for row in spark.tvf.python_worker_logs().collect()
-                    if "offsets skipped" in row.msg and f"0 to {low} " in row.msg
-                ]
-                assert len(told) == 1
+                assert told() - before == {f"{lost}; {low} offsets skipped": 1}
         finally:
             spark.conf.unset(WORKER_LOGS)
         assert 0 < low < 70

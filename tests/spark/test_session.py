@@ -160,15 +160,17 @@ def test_large_types_and_columns_that_are_never_null_work(
         write = frame.write.format("rocketmq").mode("append")
         write.options(nameServer=broker.namesrv_addr, topic="T").save()
         reader = spark.read.format("rocketmq").options(
-            nameServer=broker.namesrv_addr, subscribe="T", includeHeaders="true"
+            nameServer=broker.namesrv_addr, subscribe="T", columns="body,properties,deliver_at"
         )
-        rows = reader.load().collect()
+        as_text = functions.col("deliver_at").cast("string").alias("deliver_at")
+        rows = reader.load().select("body", "properties", as_text).collect()
     finally:
         spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
     assert {bytes(row.body) for row in rows} == {b"%d" % number for number in range(50)}
     assert (len(rows), {row["keys"] for row in rows}) == (50, {"a"})
     # Midnight in Shanghai, the zone of this session.
     assert {row.properties["TIMER_DELIVER_MS"] for row in rows} == {"915120000000"}
+    assert {row.deliver_at for row in rows} == {"1999-01-01 00:00:00"}
 
 
 @pytest.mark.case("SP40")
