@@ -315,11 +315,17 @@ def test_our_client_signs_and_speaks_tls_with_a_real_broker(
     guarded: RealCluster, use_tls: bool
 ) -> None:
     """A real server makes its own certificate unless it is told otherwise: nobody can check it."""
-    topic = f"Ours{use_tls}"
-    signer = Signer(guarded.broker_addr)
+    topic, name = f"Ours{use_tls}", f"ours-{use_tls}"
+    with account_for(guarded.broker_addr, topic, name):
+        send_and_receive(guarded.namesrv_addr, topic, name, use_tls=use_tls)
+
+
+@contextmanager
+def account_for(address: str, topic: str, name: str) -> Iterator[None]:
+    """An account that may use a topic; it is gone afterwards, as other tests list all accounts."""
+    signer = Signer(address)
     try:
         assert signer.ask(17, topic_fields(topic))[0] == 0
-        name = f"ours-{use_tls}"
         assert signer.ask(3001, {"username": name}, USER)[0] == 0
         entries = [
             {"resource": one, "actions": ["Pub", "Sub", "Get"], "decision": "Allow"}
@@ -327,10 +333,15 @@ def test_our_client_signs_and_speaks_tls_with_a_real_broker(
         ]
         body = dumps({"policies": [{"entries": entries}]})
         assert signer.ask(3006, {"subject": f"User:{name}"}, body)[0] == 0
+        yield
+        assert signer.ask(3003, {"username": name})[0] == 0
     finally:
         signer.close()
+
+
+def send_and_receive(namesrv_addr: str, topic: str, name: str, *, use_tls: bool) -> None:
     settings: dict[str, Any] = {
-        "namesrv_addr": guarded.namesrv_addr,
+        "namesrv_addr": namesrv_addr,
         "credentials": Credentials(name, SECRET),
         "use_tls": use_tls,
         "tls_config": TlsConfig(verify=False) if use_tls else None,
