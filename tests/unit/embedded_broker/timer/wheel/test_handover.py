@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from embedded_broker.store.inner import PutStatus
+from embedded_broker.timer.delivery import released_copy
 from embedded_broker.timer.outcomes import TimerProgress
+from embedded_broker.timer.wheel.timer_log import LogEntry, TimerLog, TimerLogRecord
+from embedded_broker.timer.wheel.upkeep import recount
 from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.timer_rig import FailingPuts, Rig
 
@@ -20,6 +23,20 @@ def hand_over(rig: Rig, queue_offset: int) -> int:
     passed = rig.timers.pass_released(TimerProgress(rig.clock.now_ms, queue_offset))
     rig.timers.set_should_running_dequeue(True)
     return passed
+
+
+def follow(rig: Rig, *released: str) -> None:
+    """Follow a master that has released these timers, and take over from it."""
+    queue = rig.timers._state.queue
+    for _, (offset, _, _) in list(queue.iterate(0)):
+        record = rig.store.record(offset)
+        assert record is not None
+        is_mark = "TIMER_DEL_UNIQKEY" in record.properties
+        if not is_mark and record.properties["UNIQ_KEY"] in released:
+            topic, now_ms = record.properties["REAL_TOPIC"], rig.clock.now_ms
+            copy = released_copy(record, topic, 0, enqueue_ms=now_ms, now_ms=now_ms)
+            assert rig.store.put(copy).ok
+    rig.timers.set_should_running_dequeue(True)
 
 
 def in_wheel(rig: Rig) -> None:
@@ -95,3 +112,68 @@ def test_timers_behind_an_entry_that_retention_has_removed_were_not_released_els
     rig.advance(1000)
     assert rig.bodies()[-2:] == [b"32", b"31"]
     assert rig.timers.count() == 0
+
+
+@pytest.mark.parametrize("is_slave", [False, True])
+def test_what_another_broker_released_is_counted_no_more_and_what_was_recalled_only_once(
+    is_slave: bool,
+) -> None:
+    rig = Rig(config={"timerRollWindowSlot": 20})
+    far = rig.timer(90_000, topic="A")
+    released = [rig.timer(3000, topic=topic) for topic in ("A", "A", "B", "C")]
+    released.append(rig.timer(3000, topic="A"))
+    rig.timers.recall(released[-1])  # while it left
+    rig.timer(3000, topic="B")
+    rig.timer(500, topic="C")
+    rig.timers.recall(far)
+    rig.timer(90_000, topic="A")
+    rig.timers.set_should_running_dequeue(False)
+    rig.timer(90_000, topic="C")
+    rig.clock.now_ms += 3000
+    if is_slave:
+        follow(rig, *released)
+        expected, bodies = {"A": 1, "B": 1, "C": 2}, [4, 2, 3]
+    else:
+        assert hand_over(rig, queue_offset=20) == 7
+        expected, bodies = {"A": 1, "C": 1}, [1, 0, 1]
+    counts = {topic: rig.timers.count(topic) for topic in "ABC" if rig.timers.count(topic)}
+    assert counts == expected == recount(rig.timers._state)
+    rig.advance(100_000)
+    assert [len(rig.bodies(topic)) for topic in "ABC"] == bodies
+    assert rig.timers.count() == 0
+
+
+@pytest.mark.parametrize("is_slave", [False, True])
+def test_a_change_of_role_looks_at_no_timer_that_is_due_later(
+    is_slave: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig()
+    near = [rig.timer(3000), rig.timer(3000)]
+    for number in range(100):
+        rig.timer(60_000 + number * 1000)
+    rig.timers.set_should_running_dequeue(False)
+    rig.clock.now_ms += 3000
+    last_ms = rig.clock.now_ms
+    seen: set[int] = set()
+    walk, chain = TimerLog.walk, TimerLog.chain
+
+    def noted_walk(
+        log: TimerLog, position: int, slot_ms: int, most: int, found: list[LogEntry]
+    ) -> int:
+        seen.add(slot_ms)
+        return walk(log, position, slot_ms, most, found)
+
+    def noted_chain(
+        log: TimerLog, last_pos: int, slot_ms: int
+    ) -> Iterator[tuple[int, TimerLogRecord]]:
+        seen.add(slot_ms)
+        return chain(log, last_pos, slot_ms)
+
+    monkeypatch.setattr(TimerLog, "walk", noted_walk)
+    monkeypatch.setattr(TimerLog, "chain", noted_chain)
+    if is_slave:
+        follow(rig, near[0])
+    else:
+        assert hand_over(rig, queue_offset=102) == 2
+    assert rig.timers.count() == (101 if is_slave else 100)
+    assert max(seen) <= last_ms
