@@ -13,6 +13,8 @@ from attrs import define
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.timer.wheel.engine import TimerMessageStore
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.embedded_broker.wire_peer import WirePeer
 
 ACTING = {"enableSlaveActingMaster": True, "enableRemoteEscape": True}
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -79,3 +81,14 @@ class Group:
 
 
 Groups = Callable[..., Group]
+
+
+def forget(broker: EmbeddedBroker, namesrv: WirePeer) -> None:
+    """Let a name server take a broker for dead."""
+    fields = {
+        "brokerName": "broker-a",
+        "brokerAddr": broker.addr,
+        "clusterName": "DefaultCluster",
+        "brokerId": "0",
+    }
+    assert namesrv.ask(RequestCode.UNREGISTER_BROKER, fields).code == ResponseCode.SUCCESS

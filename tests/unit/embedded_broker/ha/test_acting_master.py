@@ -8,14 +8,13 @@ from threading import Thread
 
 import pytest
 
-from embedded_broker import EmbeddedBroker
 from embedded_broker.ha import registration, request_line
 from rocketmq_py.protocol.bodies.replication import GetBrokerMemberGroupResponseBody
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.ha.acting_group import ACTING, QUICK, START, Group, Groups
-from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
+from tests.unit.embedded_broker.ha.acting_group import ACTING, QUICK, START, Group, Groups, forget
+from tests.unit.embedded_broker.wire_peer import Connect
 
 
 def test_what_is_due_while_the_master_is_away_leaves_for_another_broker(
@@ -279,17 +278,6 @@ def test_a_slow_master_takes_over_what_its_slave_did_meanwhile(
     group.pass_time(30)
     assert group.delivered() == Counter([b"a", b"b", b"c", b"level"])
     assert group.elsewhere() == [b"a", b"b", b"level"]
-
-
-def forget(broker: EmbeddedBroker, namesrv: WirePeer) -> None:
-    """Let a name server take a broker for dead."""
-    fields = {
-        "brokerName": "broker-a",
-        "brokerAddr": broker.addr,
-        "clusterName": "DefaultCluster",
-        "brokerId": "0",
-    }
-    assert namesrv.ask(RequestCode.UNREGISTER_BROKER, fields).code == ResponseCode.SUCCESS
 
 
 def members(group: Group, connect: Connect) -> dict[int, str]:
