@@ -16,8 +16,8 @@ from embedded_broker.timer.outcomes import TimerProgress
 from embedded_broker.timer.request import parse_request
 from embedded_broker.timer.wheel.due_heap import Kind, Waiting
 from embedded_broker.timer.wheel.state import TimerState
-from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
-from embedded_broker.timer.wheel.upkeep import NO_END_MS, recount, slots_ahead
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL
+from embedded_broker.timer.wheel.upkeep import NO_END_MS, recount, slot_records, slots_ahead
 
 _OFFSET_AT: Final = Waiting._fields.index("offset_py")
 
@@ -62,13 +62,17 @@ def pass_released(state: TimerState, other: TimerProgress, now_ms: int) -> int:
     note = state.due_heap.note_left
     last_ms = max(other.until_ms, state.displaced_until_ms) + state.precision_ms
     for slot_ms in (*state.due_heap.loaded, *slots_ahead(state, last_ms)):
-        for _, record in state.log.chain(state.wheel.last_pos(slot_ms), slot_ms):
-            if record.magic & MAGIC_DELETE or record.offset_py >= end_py:
+        is_over = slot_ms + state.precision_ms <= other.until_ms
+        for _, _, magic, _, _, offset_py, size_py, _, _ in slot_records(state, slot_ms):
+            if magic & MAGIC_DELETE or offset_py >= end_py:
                 continue
-            message = state.message(record.offset_py, record.size_py)
-            if message is not None and other.includes(state.release_ms(message), message.root):
-                found.add(record.offset_py)
-                note(slot_ms, record.offset_py)
+            # Only what hops on from a slot is due behind its end: the others are not read.
+            if magic & MAGIC_ROLL or not is_over:
+                message = state.message(offset_py, size_py)
+                if message is None or not other.includes(state.release_ms(message), message.root):
+                    continue
+            found.add(offset_py)
+            note(slot_ms, offset_py)
     for message in state.unread():
         is_known = message.offset_py < end_py and message.request.deletes is None
         if is_known and other.includes(state.release_ms(message), message.root):

@@ -128,19 +128,24 @@ def slots_ahead(state: TimerState, until_ms: int = NO_END_MS) -> Iterator[int]:
         at_ms = slot_ms + state.precision_ms
 
 
-def _waiting_records(state: TimerState, until_ms: int) -> Iterator[LogEntry]:
+def slot_records(state: TimerState, slot_ms: int) -> Iterator[LogEntry]:
+    """Give the records of a slot whose messages are not done, newest first, each message once."""
     done = state.due_heap.done
+    seen: set[int] = set()
+    position = state.wheel.last_pos(slot_ms)
+    while position >= 0:
+        found: list[LogEntry] = []
+        position = state.log.walk(position, slot_ms, _TURN, found)
+        for record in found:
+            offset_py = record[OFFSET_PY_AT]
+            if offset_py not in done and offset_py not in seen:
+                seen.add(offset_py)
+                yield record
+
+
+def _waiting_records(state: TimerState, until_ms: int) -> Iterator[LogEntry]:
     for slot_ms in slots_ahead(state, until_ms):
-        seen: set[int] = set()
-        position = state.wheel.last_pos(slot_ms)
-        while position >= 0:
-            found: list[LogEntry] = []
-            position = state.log.walk(position, slot_ms, _TURN, found)
-            for record in found:
-                offset_py = record[OFFSET_PY_AT]
-                if offset_py not in done and offset_py not in seen:
-                    seen.add(offset_py)
-                    yield record
+        yield from slot_records(state, slot_ms)
 
 
 def _note_mark(marks: dict[int, dict[str, list[Mark]]], message: TimerMessage | None) -> None:

@@ -9,10 +9,12 @@ import pytest
 from embedded_broker.store.inner import PutStatus
 from embedded_broker.timer.delivery import released_copy
 from embedded_broker.timer.outcomes import TimerProgress
+from embedded_broker.timer.request import TimerMessage
+from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import LogEntry, TimerLog, TimerLogRecord
 from embedded_broker.timer.wheel.upkeep import recount
 from tests.unit.embedded_broker.store.store_tools import delete_before
-from tests.unit.embedded_broker.timer.timer_rig import FailingPuts, Rig
+from tests.unit.embedded_broker.timer.timer_rig import START_MS, FailingPuts, Rig
 
 ALWAYS = 1 << 30
 
@@ -177,3 +179,43 @@ def test_a_change_of_role_looks_at_no_timer_that_is_due_later(
         assert hand_over(rig, queue_offset=102) == 2
     assert rig.timers.count() == (101 if is_slave else 100)
     assert max(seen) <= last_ms
+
+
+@pytest.mark.parametrize("until_ms", [5000, 5110, 9999, 20_500])
+def test_exactly_what_was_due_by_then_was_released_also_from_hops_and_when_it_was_moved(
+    until_ms: int,
+) -> None:
+    rig = Rig(config={"timerRollWindowSlot": 10})
+    due_ms = {b"%d" % number: number * 730 for number in range(1, 41)}
+    keys = [rig.timer(delay_ms) for delay_ms in due_ms.values()]
+    for key, to_ms in zip(keys[20:24], (4300, 5900, 9800, 20_100), strict=True):
+        rig.timers.reschedule(key, START_MS + to_ms)
+        due_ms[key.removeprefix("K").encode()] = to_ms
+    rig.timers.set_should_running_dequeue(False)
+    rig.clock.now_ms += 40_000
+    rig.timers.pass_released(TimerProgress(START_MS + until_ms, 1000))
+    rig.timers.set_should_running_dequeue(True)
+    rig.advance(1000)
+    assert sorted(rig.bodies()) == sorted(body for body, at in due_ms.items() if at > until_ms)
+    assert rig.timers.count() == 0
+
+
+def test_a_slot_that_was_over_is_passed_without_reading_its_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig()
+    for _ in range(100):
+        rig.timer(5000)
+    rig.clock.now_ms += 10_000
+    read: list[int] = []
+    message = TimerState.message
+
+    def noted(state: TimerState, offset: int, size: int, number: int = -1) -> TimerMessage | None:
+        read.append(offset)
+        return message(state, offset, size, number)
+
+    monkeypatch.setattr(TimerState, "message", noted)
+    assert hand_over(rig, queue_offset=100) == 100
+    assert read == []
+    rig.advance(1000)
+    assert (rig.bodies(), rig.timers.count()) == ([], 0)
