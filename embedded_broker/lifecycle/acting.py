@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.escape import Escape
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.choice import wheel_of
@@ -75,7 +76,11 @@ class ActingMaster:
     def _answered(self) -> None:
         self._note()
         if not self.is_acting:
-            self._step_down()
+            try:
+                self._step_down()
+            except StoreError as error:
+                # The bridge goes on with the next answer; who comes back asks once more.
+                logger.warning("the slave does not make way yet: %s", error)
 
     def _step_down(self) -> None:
         """Follow again when no answer is missing."""

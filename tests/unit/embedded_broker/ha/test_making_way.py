@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
+from embedded_broker.errors import StoreError
 from embedded_broker.ha.escape import EscapeBridge
 from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.timer.outcomes import TimerProgress
+from embedded_broker.timer.wheel.engine import TimerMessageStore
 from tests.unit.embedded_broker.ha.acting_group import Group, Groups
 
 PATIENCE_S = 30.0
@@ -84,6 +86,28 @@ def test_a_slave_that_may_not_take_an_answer_makes_way_later(leaving: Leaving) -
     assert leaving.make_way() is None
     group.slave.config.update(timerStopDequeue=False)
     assert leaving.make_way() is not None
+    group.return_master()
+    group.pass_time(60)
+    assert group.delivered() == Counter([b"first", b"second", b"level"])
+    assert group.elsewhere() == [b"first", b"level"]
+
+
+def test_a_slave_whose_disk_refuses_makes_way_later(
+    leaving: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, progress, refused = leaving.group, TimerMessageStore.progress, list[str]()
+
+    def refuse(timers: TimerMessageStore) -> TimerProgress:
+        if not refused:
+            refused.append("refused")
+            raise StoreError("the disk does not answer")
+        return progress(timers)
+
+    monkeypatch.setattr(TimerMessageStore, "progress", refuse)
+    assert leaving.make_way() is None
+    leaving.answer()
+    assert refused
+    assert group.acts()
     group.return_master()
     group.pass_time(60)
     assert group.delivered() == Counter([b"first", b"second", b"level"])
