@@ -170,15 +170,15 @@ class Registration:
                 for broker_id, address in members.items():
                     if broker_id != header.broker_id:
                         self._take_back(address)
+                with self._door:
+                    if not self._stopped and work is not None:
+                        work.go_online()
+                        self.is_online = True
             except NotYetError:
                 return AGAIN_S
             except (OSError, RocketMQError, ValueError) as error:
                 self._failures.warn(f"not online yet: {error}; trying again")
                 continue
-            with self._door:
-                if not self._stopped and work is not None:
-                    work.go_online()
-                    self.is_online = True
             return TURN_S
         return TURN_S
 

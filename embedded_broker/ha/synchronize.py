@@ -2,10 +2,10 @@
 
 One thread of a slave. It registers at the name servers of ``namesrvAddr``, whose answer tells of
 the master, and asks the master for its tables every three seconds. With ``enableSlaveActingMaster``
-it asks name servers, too, whether a broker with a lesser id is there, and a master that they do not
-know any more whether it lives. After ``SlaveSynchronize``
-and ``BrokerController.registerBrokerAll``. Must not know: the commit log. Read on: ``tables.py``
-for what becomes of the answers, ``client.py`` for the log.
+it asks name servers, too, whether a broker with a lesser id is there, and those that they do not
+know any more whether they live. After ``SlaveSynchronize`` and
+``BrokerController.registerBrokerAll``. Must not know: the commit log. Read on: ``tables.py`` for
+what becomes of the answers, ``client.py`` for the log.
 """
 
 import logging
@@ -15,6 +15,7 @@ from threading import Event, Thread
 from typing import Final, Protocol
 
 from embedded_broker.door import Door
+from embedded_broker.errors import StoreError
 from embedded_broker.ha.client import HAClient
 from embedded_broker.ha.request_line import RequestLine, lines_to
 from embedded_broker.ha.tables import FollowedTables
@@ -37,11 +38,13 @@ TURN_MS: Final = 3000
 CLOSE_S: Final = 10.0
 
 
-class Look(Protocol):
-    """What is told who is there."""
+class Acting(Protocol):
+    """What is told who is there. Used under the door."""
 
-    def __call__(self, *, is_first: bool) -> bool:
-        """Act if this is the first broker of its name; says whether it acts. Under the door."""
+    is_acting: bool
+
+    def look(self, *, is_first: bool) -> None:
+        """Act if this is the first broker of its name, or follow. Raises ``StoreError``."""
 
 
 def members_of(name_server: RequestLine, cluster: str, broker_name: str) -> Mapping[int, str]:
@@ -69,8 +72,8 @@ class SlaveSynchronize:
     """``start`` and ``close`` are called once each.
 
     ``header`` is how the slave announces itself, ``topics`` gives with what, under the door.
-    ``note`` is called under the door after tables were taken, ``look`` when a name server said
-    whether it is the first of its name.
+    ``note`` is called under the door after tables were taken, ``acting`` is told when a name server
+    said whether this is the first of its name.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class SlaveSynchronize:
         tables: FollowedTables,
         client: HAClient,
         note: Callable[[], None],
-        look: Look | None = None,
+        acting: Acting | None = None,
     ) -> None:
         self._door = door
         self._config = config
@@ -94,11 +97,11 @@ class SlaveSynchronize:
         self._tables = tables
         self._client = client
         self._note = note
-        self._look = look
+        self._acting = acting
         self._name_servers = lines_to(config.text("namesrvAddr"), version)
         self._master: RequestLine | None = None
-        self._last_master = ""
-        self._acts = False
+        self._before: dict[int, str] = {}
+        """Where the master was, and other brokers with lesser ids when any was known last."""
         self._stopped = Event()
         self._failures = RareLines(logger)
         self._thread = Thread(target=self._run, name="embedded-broker-tables", daemon=True)
@@ -115,7 +118,7 @@ class SlaveSynchronize:
 
     def _run(self) -> None:
         turn_ms = TURN_MS
-        if self._look is not None:
+        if self._acting is not None:
             turn_ms = min(TURN_MS, self._config.int("syncBrokerMemberGroupPeriod"))
         register_every_ms = self._config.int("registerNameServerPeriod")
         waited_ms, tables_ms = register_every_ms, TURN_MS
@@ -124,9 +127,9 @@ class SlaveSynchronize:
                 waited_ms = 0
                 for name_server in self._name_servers:
                     self._attempt(self._register, name_server)
-            if self._look is not None:
-                self._look_around(self._look)
-            if self._master is not None and tables_ms >= TURN_MS:
+            if self._acting is not None:
+                self._look_around(self._acting)
+            if self._master is not None and tables_ms >= TURN_MS and not self._is_acting:
                 tables_ms = 0
                 self._attempt(self._take_tables, self._master)
             if self._stopped.wait(turn_ms / 1000):
@@ -152,7 +155,8 @@ class SlaveSynchronize:
         answer = name_server.ask(RequestCode.REGISTER_BROKER, self._header.to_ext(), body)
         found = RegisterBrokerResponseHeader.from_ext(answer.ext_fields)
         address = found.master_addr or ""
-        self._last_master = address or self._last_master
+        if address:
+            self._before[MASTER_ID] = address
         if (self._master.address if self._master else "") != address:
             if self._master is not None:
                 self._master.close()
@@ -161,23 +165,34 @@ class SlaveSynchronize:
             self._config.text("haMasterAddress") or (found.ha_server_addr or "" if address else "")
         )
 
-    def _look_around(self, look: Look) -> None:
+    @property
+    def _is_acting(self) -> bool:
+        """Whether it acts now: a master that comes back ends it at any time."""
+        return self._acting is not None and self._acting.is_acting
+
+    def _look_around(self, acting: Acting) -> None:
         """Find out whether this is the first broker of its name, and where the master is.
 
-        It is if no name server that answers knows a lesser id, and the master is silent itself: a
-        name server that starts again knows nobody. If none answers everything stays as it is.
+        It is if no name server that answers knows a lesser id, and those before it are silent
+        themselves: a name server that starts again knows nobody. If none answers everything stays
+        as it is.
         """
-        found: dict[int, str] = {}
+        own, found = self._header.broker_id, dict[int, str]()
         for name_server in self._name_servers:
             self._attempt(partial(self._look_at_members, found), name_server)
         if not found:
             return
-        is_first = min(found) == self._header.broker_id
-        if is_first and not self._acts and self._master_lives():
+        before = {number: address for number, address in found.items() if number < own}
+        if before:  # the master stays known: it is only away
+            self._before = {MASTER_ID: self._before.get(MASTER_ID, ""), **before}
+        if not before and not self._is_acting and self._one_before_lives():
             return
-        with self._door:
-            if not self._stopped.is_set():
-                self._acts = look(is_first=is_first)
+        try:
+            with self._door:
+                if not self._stopped.is_set():
+                    acting.look(is_first=not before)
+        except StoreError as error:
+            self._failures.warn(f"the role does not change yet: {error}; trying again")
         if MASTER_ID not in found and self._master is not None:
             for name_server in self._name_servers:
                 self._attempt(self._register, name_server)
@@ -191,9 +206,12 @@ class SlaveSynchronize:
         if is_other or header.broker_id not in members:
             self._register(name_server)  # it says where the master is followed
 
-    def _master_lives(self) -> bool:
-        """Ask the last master that was known."""
-        line = RequestLine(self._last_master, self._version)
+    def _one_before_lives(self) -> bool:
+        """Ask those with lesser ids that were known last."""
+        return any(self._lives(address) for address in self._before.values() if address)
+
+    def _lives(self, address: str) -> bool:
+        line = RequestLine(address, self._version)
         try:
             line.ask(RequestCode.EXCHANGE_BROKER_HA_INFO)
         except MQBrokerException:

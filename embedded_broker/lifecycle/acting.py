@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.escape import Escape
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.choice import wheel_of
@@ -40,19 +41,21 @@ class ActingMaster:
         self._timers.delivery.is_stopping = True
         parts.levels.hold()
 
-    def look(self, *, is_first: bool) -> bool:
-        """Act or follow, and say which: ``is_first``: no broker of our name has a lesser id."""
+    def look(self, *, is_first: bool) -> None:
+        """Act or follow. ``is_first``: no broker of our name has a lesser id.
+
+        Raises ``StoreError`` when the disk does not tell what the master has released: it follows.
+        """
         if not is_first:
             self._waits_until_ms = 0
             self._end()
         elif not self.is_acting and self._parts.session.now_ms >= self._waits_until_ms:
+            self._timers.set_should_running_dequeue(True)
             logger.warning("slave_acts_as_master %s", self._parts.broker_name)
             self.is_acting = True
             self._timers.delivery.is_stopping = False
-            self._timers.set_should_running_dequeue(True)
             self._parts.levels.go_on()
             self._note()
-        return self.is_acting
 
     def make_way(self) -> TimerProgress | None:
         """End for a master that comes back; None while the last messages are leaving."""
@@ -73,7 +76,11 @@ class ActingMaster:
     def _answered(self) -> None:
         self._note()
         if not self.is_acting:
-            self._step_down()
+            try:
+                self._step_down()
+            except StoreError as error:
+                # The bridge goes on with the next answer; who comes back asks once more.
+                logger.warning("the slave does not make way yet: %s", error)
 
     def _step_down(self) -> None:
         """Follow again when no answer is missing."""

@@ -96,7 +96,7 @@ class SlaveNode:
             ),
             client=self._client,
             note=note_tables,
-            look=None if self.acting is None else self.acting.look,
+            acting=self.acting,
         )
 
     def _reject(self) -> None:

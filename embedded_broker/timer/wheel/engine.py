@@ -478,7 +478,7 @@ class TimerMessageStore(TimerEngine):
         """
         role = self._state.role
         if running and not role.releases:
-            self._load_all()
+            self._settle_for_role()
             take_over(self._state, self._clock.now_ms)
             self._pointers.old_queue_end = self._state.queue.max_offset
             role.take_over()
@@ -502,10 +502,19 @@ class TimerMessageStore(TimerEngine):
 
         To be called before this one releases anything.
         """
-        self._load_all()
+        self._settle_for_role()
         passed = pass_released(self._state, other, self._clock.now_ms)
         self._pointers.old_queue_end = self._state.queue.max_offset
         return passed
+
+    def _settle_for_role(self) -> None:
+        """Load what is due, and let new marks find victims that count as released from now on."""
+        self._load_all()
+        try:
+            self._settle_marks()
+        except StoreError as error:
+            # Whose turn it is does not wait for a count.
+            _LOG.warning("recalled timers still count: %s", error)
 
     @property
     def delivery(self) -> Delivery:

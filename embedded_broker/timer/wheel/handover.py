@@ -8,16 +8,16 @@ the timer topic's queue. Must not know: who asks, the door.
 Read on: `engine.py` for the calls, `recovery.py` for the same proof after a stop.
 """
 
-from collections.abc import Iterable
 from heapq import heapify
 from typing import Final
 
 from embedded_broker.timer.delivery import released_since
 from embedded_broker.timer.outcomes import TimerProgress
+from embedded_broker.timer.request import parse_request
 from embedded_broker.timer.wheel.due_heap import Kind, Waiting
 from embedded_broker.timer.wheel.state import TimerState
-from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
-from embedded_broker.timer.wheel.upkeep import recount
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL
+from embedded_broker.timer.wheel.upkeep import NO_END_MS, recount, slot_records, slots_ahead
 
 _OFFSET_AT: Final = Waiting._fields.index("offset_py")
 
@@ -30,8 +30,13 @@ def take_over(state: TimerState, now_ms: int) -> None:
     # Slots that are loaded later have their copies there, too: a crash must find them again.
     state.old_scan_pos = begin
     _keep_until(state, now_ms)
-    released = {source for source, _, _ in released_since(state.store.log, begin)}
-    _forget(state, released, now_ms)
+    released: set[int] = set()
+    last_ms = state.displaced_until_ms
+    for source, _, properties in released_since(state.store.log, begin):
+        released.add(source)
+        request = parse_request(properties)
+        last_ms = max(last_ms, NO_END_MS if request is None else request.out_ms)
+    _forget(state, released, last_ms, now_ms)
 
 
 def progress(state: TimerState, now_ms: int) -> TimerProgress:
@@ -56,16 +61,18 @@ def pass_released(state: TimerState, other: TimerProgress, now_ms: int) -> int:
     found: set[int] = set()
     note = state.due_heap.note_left
     last_ms = max(other.until_ms, state.displaced_until_ms) + state.precision_ms
-    for slot in list(state.wheel.used_slots()):
-        if not state.curr_read_ms <= slot.time_ms <= last_ms:
-            continue
-        for _, record in state.log.chain(slot.last_pos, slot.time_ms):
-            if record.magic & MAGIC_DELETE or record.offset_py >= end_py:
+    for slot_ms in (*state.due_heap.loaded, *slots_ahead(state, last_ms)):
+        is_over = slot_ms + state.precision_ms <= other.until_ms
+        for _, _, magic, _, _, offset_py, size_py, _, _ in slot_records(state, slot_ms):
+            if magic & MAGIC_DELETE or offset_py >= end_py:
                 continue
-            message = state.message(record.offset_py, record.size_py)
-            if message is not None and other.includes(state.release_ms(message), message.root):
-                found.add(record.offset_py)
-                note(slot.time_ms, record.offset_py)
+            # Only what hops on from a slot is due behind its end: the others are not read.
+            if magic & MAGIC_ROLL or not is_over:
+                message = state.message(offset_py, size_py)
+                if message is None or not other.includes(state.release_ms(message), message.root):
+                    continue
+            found.add(offset_py)
+            note(slot_ms, offset_py)
     for message in state.unread():
         is_known = message.offset_py < end_py and message.request.deletes is None
         if is_known and other.includes(state.release_ms(message), message.root):
@@ -77,7 +84,7 @@ def pass_released(state: TimerState, other: TimerProgress, now_ms: int) -> int:
             found.add(entry.offset_py)
             note(max(entry.slot_ms, state.floor(now_ms)), entry.offset_py)
     found -= state.due_heap.done
-    _forget(state, found, now_ms)
+    _forget(state, found, last_ms, now_ms)
     if state.old_scan_pos is None:
         state.old_scan_pos = state.store.log.max_offset
     _keep_until(state, max(now_ms, other.until_ms))
@@ -99,13 +106,17 @@ def _keep_until(state: TimerState, until_ms: int) -> None:
     state.old_scan_until_ms = max(state.old_scan_until_ms, end_ms)
 
 
-def _forget(state: TimerState, offsets: Iterable[int], now_ms: int) -> None:
-    """Release none of these any more, and count them no more. What is loaded has been read."""
+def _forget(state: TimerState, offsets: set[int], last_ms: int, now_ms: int) -> None:
+    """Release none of these any more, and count them no more. What is loaded has been read.
+
+    None of them, and nothing that may have removed one, lies in a slot behind `last_ms`.
+    """
     due_heap = state.due_heap
-    new = set(offsets) - due_heap.done
+    new = offsets - due_heap.done
     if not new:
         return
-    before = recount(state)
+    # What a mark has taken out of the counts already is not among these.
+    fewer = recount(state, new, last_ms)
     due_heap.done |= new
     heap = due_heap.heap
     for entry in heap:
@@ -113,9 +124,5 @@ def _forget(state: TimerState, offsets: Iterable[int], now_ms: int) -> None:
             due_heap.finish(Waiting(*entry))
     heap[:] = [entry for entry in heap if entry[_OFFSET_AT] not in new]
     heapify(heap)
-    # What both counts see alike, such as marks that have not hit yet, is left as it is.
-    after = recount(state)
-    for topic, count in before.items():
-        fewer = count - after.get(topic, 0)
-        if fewer:
-            state.metrics.add(topic, -fewer, now_ms, changes=fewer)
+    for topic, count in fewer.items():
+        state.metrics.add(topic, -count, now_ms, changes=count)

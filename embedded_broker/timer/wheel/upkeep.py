@@ -15,6 +15,7 @@ kept, `engine.py` (`load`), `embedded_broker/lifecycle/aging.py` for who removes
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from embedded_broker.timer.metrics import DISTRIBUTION_BOUNDS_S
@@ -28,13 +29,20 @@ from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, OFFS
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
+NO_END_MS: Final = 1 << 62
 _TURN: Final = 64
 """Records between two chances to stop."""
 
 
-def recount(state: TimerState) -> dict[str, int]:
-    """Count the timers that are in the wheel or still to enter it, by real topic."""
-    counting = _recount_in_turns(state)
+def recount(
+    state: TimerState, among: AbstractSet[int] | None = None, until_ms: int = NO_END_MS
+) -> dict[str, int]:
+    """Count the timers that are in the wheel or still to enter it, by real topic.
+
+    With `among` only messages at these offsets. None of them lies in a slot behind `until_ms`, and
+    none of their marks: what waits for later costs nothing.
+    """
+    counting = _recount_in_turns(state, among, until_ms)
     while True:
         try:
             next(counting)
@@ -43,21 +51,25 @@ def recount(state: TimerState) -> dict[str, int]:
             return counts
 
 
-def _recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]]:
+def _recount_in_turns(
+    state: TimerState, among: AbstractSet[int] | None = None, until_ms: int = NO_END_MS
+) -> Generator[None, None, dict[str, int]]:
     """Count as `recount`, with chances to stop; right only if nothing changes meanwhile."""
     marks = state.due_heap.copy_of_marks()
     found: Counter[int] = Counter()
-    for number, record in enumerate(_waiting_records(state)):
+    for number, record in enumerate(_waiting_records(state, until_ms)):
         if not number % _TURN:
             yield
         _, _, magic, _, _, offset_py, size_py, topic_hash, _ = record
         if magic & MAGIC_DELETE:
             _note_mark(marks, state.message(offset_py, size_py))
-        else:
+        elif among is None or offset_py in among:
             found[topic_hash] += 1
-    unread: list[TimerMessage | None] = list(state.unread())
-    for message in unread:
-        _note_mark(marks, message)
+    others: list[TimerMessage | None] = []
+    for unread in state.unread():
+        _note_mark(marks, unread)
+        if among is None or unread.offset_py in among:
+            others.append(unread)
 
     counts: Counter[str] = Counter()
     topics = _topics_by_hash(state.metrics.topics)
@@ -65,11 +77,11 @@ def _recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]
     is_simple = not marks and None not in known.values()
     if is_simple:
         counts.update({topic: found[topic_hash] for topic_hash, topic in known.items() if topic})
-    for number, record in enumerate(() if is_simple else _waiting_records(state)):
+    for number, record in enumerate(() if is_simple else _waiting_records(state, until_ms)):
         if not number % _TURN:
             yield
         _, _, magic, write_ms, delay_ms, offset_py, size_py, topic_hash, _ = record
-        if magic & MAGIC_DELETE:
+        if magic & MAGIC_DELETE or (among is not None and offset_py not in among):
             continue
         topic = topics.get(topic_hash)
         # The slot is the one that marks name, but for hops and where the clock was set back.
@@ -85,9 +97,9 @@ def _recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]
     for number, entry in enumerate(list(state.due_heap)):
         if not number % _TURN:
             yield
-        if entry.kind != Kind.ROLL_MARK:
-            unread.append(state.message(entry.offset_py, entry.size_py))
-    for message in unread:
+        if entry.kind != Kind.ROLL_MARK and (among is None or entry.offset_py in among):
+            others.append(state.message(entry.offset_py, entry.size_py))
+    for message in others:
         topic = _counted_topic(marks, message)
         if topic is not None:
             counts[topic] += 1
@@ -103,21 +115,37 @@ def _topics_by_hash(known: list[str]) -> dict[int, str | None]:
     return topics
 
 
-def _waiting_records(state: TimerState) -> Iterator[LogEntry]:
+def slots_ahead(state: TimerState, until_ms: int = NO_END_MS) -> Iterator[int]:
+    """Give the times of the slots up to this one that wait to be loaded, the first one first.
+
+    May be gone through in turns.
+    """
+    at_ms = state.curr_read_ms
+    while (slot_ms := state.wheel.waiting_after(at_ms, state.curr_read_ms)) is not None:
+        if slot_ms > until_ms:
+            return
+        yield slot_ms
+        at_ms = slot_ms + state.precision_ms
+
+
+def slot_records(state: TimerState, slot_ms: int) -> Iterator[LogEntry]:
+    """Give the records of a slot whose messages are not done, newest first, each message once."""
     done = state.due_heap.done
-    for slot in state.wheel.used_slots():
-        if slot.time_ms < state.curr_read_ms or slot.time_ms in state.due_heap.loaded:
-            continue
-        seen: set[int] = set()
-        position = slot.last_pos
-        while position >= 0:
-            found: list[LogEntry] = []
-            position = state.log.walk(position, slot.time_ms, _TURN, found)
-            for record in found:
-                offset_py = record[OFFSET_PY_AT]
-                if offset_py not in done and offset_py not in seen:
-                    seen.add(offset_py)
-                    yield record
+    seen: set[int] = set()
+    position = state.wheel.last_pos(slot_ms)
+    while position >= 0:
+        found: list[LogEntry] = []
+        position = state.log.walk(position, slot_ms, _TURN, found)
+        for record in found:
+            offset_py = record[OFFSET_PY_AT]
+            if offset_py not in done and offset_py not in seen:
+                seen.add(offset_py)
+                yield record
+
+
+def _waiting_records(state: TimerState, until_ms: int) -> Iterator[LogEntry]:
+    for slot_ms in slots_ahead(state, until_ms):
+        yield from slot_records(state, slot_ms)
 
 
 def _note_mark(marks: dict[int, dict[str, list[Mark]]], message: TimerMessage | None) -> None:
@@ -202,13 +230,10 @@ class WheelNeededOffsets:
         What enters the wheel meanwhile lies behind the log's end at the begin. What is loaded
         meanwhile is among `now`, which is to be asked last.
         """
-        state = self._state
-        at_ms = state.curr_read_ms
-        while (slot_ms := state.wheel.waiting_after(at_ms, state.curr_read_ms)) is not None:
+        for slot_ms in slots_ahead(self._state):
             offset = self._oldest(slot_ms)
             if offset is not None:
                 yield offset
-            at_ms = slot_ms + state.precision_ms
 
     def now(self) -> list[int]:
         """Give the offsets of what is loaded, on its way, or not enqueued yet.

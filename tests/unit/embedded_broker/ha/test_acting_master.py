@@ -3,116 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from threading import Thread
-from typing import Any
 
 import pytest
-from attrs import define
 
-from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.ha import registration, request_line, synchronize
-from embedded_broker.timer.wheel.engine import TimerMessageStore
+from embedded_broker.ha import registration, request_line
 from rocketmq_py.protocol.bodies.replication import GetBrokerMemberGroupResponseBody
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
-
-ACTING = {"enableSlaveActingMaster": True, "enableRemoteEscape": True}
-START = datetime(2026, 1, 1, tzinfo=UTC)
-QUICK = {"syncBrokerMemberGroupPeriod": 20}
-
-
-@define
-class Group:
-    """Master and slave, and another broker whose name server knows both."""
-
-    other: EmbeddedBroker
-    master: EmbeddedBroker
-    slave: EmbeddedBroker
-
-    def timers_of(self, broker: EmbeddedBroker) -> TimerMessageStore:
-        timers = broker._parts().timers
-        assert isinstance(timers, TimerMessageStore)
-        return timers
-
-    def send(self, *bodies: bytes, seconds: float = 0, level: int | None = None) -> None:
-        for body in bodies:
-            if level is not None:
-                self.master.send("T", body, delay_level=level)
-            else:
-                self.master.send("T", body, delay=timedelta(seconds=seconds))
-        self.follow()
-
-    def follow(self) -> None:
-        """Wait until the slave has the log, and the wheel as far as the master has it."""
-        master, slave = self.master._parts(), self.slave._parts()
-        end = master.store.log.max_offset
-        self.slave.wait_for(lambda _: slave.store.log.max_offset == end)
-        master.flush_everything()
-        done = self.timers_of(self.master)._state.curr_queue_offset
-        state = self.timers_of(self.slave)._state
-        self.slave.wait_for(lambda _: state.curr_queue_offset == done)
-
-    def acts(self) -> bool:
-        return self.timers_of(self.slave).should_running_dequeue
-
-    def lose_master(self) -> None:
-        self.master.crash()
-        self.slave.wait_for(lambda _: self.acts())
-
-    def return_master(self) -> None:
-        self.master.restart()
-        self.slave.wait_for(lambda _: not self.acts())
-        self.master.wait_for(lambda _: self.timers_of(self.master).should_running_dequeue)
-
-    def pass_time(self, seconds: float) -> None:
-        """Let time pass for both, also for one that is down."""
-        for broker in (self.master, self.slave):
-            clock = broker.clock
-            assert isinstance(clock, VirtualClock)
-            clock.advance(seconds)
-
-    def delivered(self) -> Counter[bytes]:
-        """What came, and how often, on either broker."""
-        mine = self.master.messages.in_topic("T") if self.master.is_running else []
-        return Counter(one.body for one in [*self.other.messages.in_topic("T"), *mine])
-
-    def elsewhere(self) -> list[bytes]:
-        return sorted(one.body for one in self.other.messages.in_topic("T"))
-
-
-Groups = Callable[..., Group]
-
-
-@pytest.fixture
-def start_group(
-    start_broker: StartBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Groups:
-    monkeypatch.setattr(synchronize, "TURN_MS", 20)  # between looks at the master's tables
-
-    def start(**more: Any) -> Group:
-        other = start_broker(broker_name="broker-b", topics=["T"])
-        config = {"namesrvAddr": other.namesrv_addr, **QUICK, **ACTING, **more}
-        master = start_broker(
-            config={**config, "haListenPort": 0},
-            store=tmp_path / "master",
-            topics=["T"],
-            clock=VirtualClock(START),
-        )
-        slave = start_broker(
-            config={**config, "brokerRole": "SLAVE", "brokerId": 1},
-            store=tmp_path / "slave",
-            clock=VirtualClock(START),
-        )
-        group = Group(other, master, slave)
-        slave.wait_for(lambda _: "T" in slave._parts().topics)
-        return group
-
-    return start
+from tests.unit.embedded_broker.ha.acting_group import ACTING, QUICK, START, Group, Groups, forget
+from tests.unit.embedded_broker.wire_peer import Connect
 
 
 def test_what_is_due_while_the_master_is_away_leaves_for_another_broker(
@@ -376,17 +278,6 @@ def test_a_slow_master_takes_over_what_its_slave_did_meanwhile(
     group.pass_time(30)
     assert group.delivered() == Counter([b"a", b"b", b"c", b"level"])
     assert group.elsewhere() == [b"a", b"b", b"level"]
-
-
-def forget(broker: EmbeddedBroker, namesrv: WirePeer) -> None:
-    """Let a name server take a broker for dead."""
-    fields = {
-        "brokerName": "broker-a",
-        "brokerAddr": broker.addr,
-        "clusterName": "DefaultCluster",
-        "brokerId": "0",
-    }
-    assert namesrv.ask(RequestCode.UNREGISTER_BROKER, fields).code == ResponseCode.SUCCESS
 
 
 def members(group: Group, connect: Connect) -> dict[int, str]:

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from embedded_broker.clocks import timeline
+from embedded_broker.clocks.timeline import DOOR_BUDGET_MS
+from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
@@ -154,3 +157,22 @@ def test_a_broker_that_could_not_deliver_elsewhere_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=setting):
         EmbeddedBroker(config={"escapeNamesrvAddr": "127.0.0.1:9876"}, **arguments)
+
+
+def test_a_jump_ends_when_all_has_left_also_where_each_message_takes_the_time_of_a_turn(
+    start_delays: Delays, target: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed_ns, act = [0], TimerDequeuePutMessageService._act
+
+    def slow(service: TimerDequeuePutMessageService, *arguments: Any) -> bool:
+        passed_ns[0] += 2 * DOOR_BUDGET_MS * 1_000_000
+        return act(service, *arguments)
+
+    monkeypatch.setattr(timeline, "monotonic_ns", lambda: passed_ns[0])
+    monkeypatch.setattr(TimerDequeuePutMessageService, "_act", slow)
+    delays = start_delays()
+    for number in range(5):
+        delays.send("T", b"%d" % number, delay=timedelta(seconds=1))
+    delays.clock.advance(2)
+    assert sorted(bodies(target)) == [b"0", b"1", b"2", b"3", b"4"]
+    assert delays.timers.count() == 0
