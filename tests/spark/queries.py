@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -111,6 +112,28 @@ def until(broker: EmbeddedBroker, query: StreamingQuery, condition: Callable[[],
     if failure is not None:
         raise failure
     assert condition()
+
+
+def with_logs(spark: SparkSession, frame: DataFrame) -> tuple[list[Any], list[str]]:
+    """The rows of a frame, and what its plan and its tasks have logged, which Spark keeps."""
+    rows: list[Any] = []
+    told = logs_of(spark, lambda: rows.extend(frame.collect()))
+    return rows, told
+
+
+def logs_of(spark: SparkSession, work: Callable[[], object]) -> list[str]:
+    """What was logged while some work was done; Spark keeps what others did before it, too."""
+
+    def lines() -> Counter[str]:
+        return Counter(row.msg for row in spark.tvf.python_worker_logs().collect())
+
+    spark.conf.set(WORKER_LOGS, "true")
+    try:
+        before = lines()
+        work()
+        return list((lines() - before).elements())
+    finally:
+        spark.conf.unset(WORKER_LOGS)
 
 
 # --- what Spark keeps ----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import shutil
 import socket
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +23,7 @@ from pyspark.sql import functions
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
-from tests.spark.queries import WORKER_LOGS, fill
+from tests.spark.queries import WORKER_LOGS, fill, logged, names, stream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 WAIT_S = 60
 ROWS = 50_000
+MESSAGES = 2_000
 
 
 @pytest.mark.case("SP18")
@@ -127,6 +129,58 @@ def test_a_write_goes_on_when_its_only_broker_was_away_for_a_while(spark: SparkS
     # Its tasks waited themselves: only what the stop left without an answer may be there twice.
     assert {one.properties["attempt"] for one in found} == {"0"}
     assert len(found) - ROWS < before
+
+
+LATE_BROKER = {"one of two": ("broker-b", False), "the only one": ("broker-a", True)}
+"""Which broker ends in the middle of a write, and whether it comes back."""
+
+
+@pytest.mark.parametrize("away", LATE_BROKER)
+@pytest.mark.parametrize("how", ["batch", "stream"])
+def test_a_write_goes_on_at_another_broker_or_when_its_only_one_is_back(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, how: str, away: str
+) -> None:
+    broker.topics.create("T", queues=2)
+    fill(broker, 0, MESSAGES)
+    name, comes_back = LATE_BROKER[away]
+    with (
+        EmbeddedCluster(brokers=1 if comes_back else 2, topics=["Copies"]) as cluster,
+        ThreadPoolExecutor(1) as other,
+    ):
+        victim = cluster[name]
+        # These requests wait until the stop ends their connection.
+        held = victim.faults.on(RequestCode.SEND_BATCH_MESSAGE, nth=3).delay(600).always()
+
+        def stop() -> int:
+            victim.wait_for(lambda _b: held.hits, timeout=WAIT_S)
+            address, stored = victim.addr, victim.topics["Copies"].count()
+            cluster.stop(name)
+            held.end()
+            if comes_back:
+                refuse_one(address)
+                cluster.start(name)
+            return stored
+
+        to = {"nameServer": cluster.namesrv_addr, "topic": "Copies", "batchBytes": "4096"}
+        stopped = other.submit(stop)
+        if how == "batch":
+            reader = spark.read.format("rocketmq").schema("body binary")
+            rows = reader.options(nameServer=broker.namesrv_addr, subscribe="T").load()
+            rows.write.format("rocketmq").options(**to).mode("append").save()
+        else:
+            sink = stream(spark, broker).select("body").writeStream.format("rocketmq")
+            sink = sink.options(**to).option("checkpointLocation", str(tmp_path))
+            assert sink.trigger(availableNow=True).start().awaitTermination(WAIT_S)
+            assert logged(tmp_path, "commits") == [0]
+        before = stopped.result(WAIT_S)
+        if not comes_back:
+            cluster.start(name)
+        stored = [one.messages.in_topic("Copies") for one in cluster.brokers]
+    assert 0 < before < MESSAGES
+    found = [one.body.decode() for one in chain(*stored)]
+    assert set(found) == set(names(0, MESSAGES))
+    # No task was begun anew: only what the stop left without an answer may be there twice.
+    assert len(found) - MESSAGES < before
 
 
 def refuse_one(address: str) -> None:

@@ -17,7 +17,9 @@ if shutil.which("java") is None:
 
 from pyspark.sql import functions
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, TopicSpec
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.frame import FRAME_SIZE_MAX, encode_frame
 from tests.spark.queries import Seen, fill, names, running, stream, until
 
 if TYPE_CHECKING:
@@ -87,3 +89,33 @@ def test_no_task_has_more_than_so_many_records(
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
     assert sum(tasks) == 200
     assert max(tasks) <= 30
+
+
+def test_a_broker_that_gives_more_than_a_frame_carries_is_asked_for_less(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Ours keeps to what a frame carries. Real ones do not.
+    generous = 64 << 20
+    monkeypatch.setattr("embedded_broker.store.message_store.ANSWER_BYTES_MAX", generous)
+    usual = encode_frame.__kwdefaults__ or {}
+    monkeypatch.setitem(usual, "frame_size_max", 2 * generous)
+    limits = {
+        "maxTransferCountOnMessageInMemory": 1_024,
+        "maxTransferBytesOnMessageInMemory": generous,
+    }
+    size, count = 60_000, 600
+    with EmbeddedBroker(config=limits, topics=[TopicSpec("T", queues=1)]) as broker:
+        for number in range(count):
+            broker.send("T", b"%06d" % number + bytes(size - 6))
+        reader = spark.read.format("rocketmq").schema("offset bigint, body binary")
+        reader = reader.options(nameServer=broker.namesrv_addr, subscribe="T", maxPartitions="1")
+        frame = reader.option("pullDeadlineMs", "5000").load()
+        broker.journal.clear()
+        rows = frame.selectExpr(
+            "offset", "CAST(substring(body, 1, 6) AS STRING)", "length(body)"
+        ).collect()
+        pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+    assert sorted(map(tuple, rows)) == [(n, f"{n:06}", size) for n in range(count)]
+    asked = [int(pull.fields["maxMsgNums"]) for pull in pulls]
+    assert asked[0] * size > FRAME_SIZE_MAX  # which failed
+    assert max(asked[-2:]) * size < FRAME_SIZE_MAX

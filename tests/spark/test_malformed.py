@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import QueueAccess
-from tests.spark.queries import WORKER_LOGS, Seen, fill, logged, names, read_all, stream
+from tests.spark.queries import Seen, fill, logged, logs_of, names, read_all, stream, with_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,21 +49,6 @@ def batch(spark: SparkSession, broker: EmbeddedBroker, **options: str) -> DataFr
     schema = options.pop("schema", "")
     reader = spark.read.format("rocketmq").options(nameServer=broker.namesrv_addr, subscribe="T")
     return (reader.schema(schema) if schema else reader).options(**options).load()
-
-
-def with_logs(spark: SparkSession, frame: DataFrame) -> tuple[list[Any], list[str]]:
-    """The rows of a frame, and what its tasks have logged; Spark keeps what others did, too."""
-
-    def lines() -> Counter[str]:
-        return Counter(row.msg for row in spark.tvf.python_worker_logs().collect())
-
-    spark.conf.set(WORKER_LOGS, "true")
-    try:
-        before = lines()
-        rows = frame.collect()
-        return rows, list((lines() - before).elements())
-    finally:
-        spark.conf.unset(WORKER_LOGS)
 
 
 WHERE = f"topic T, broker broker-a, queue 1, offset {POISON} cannot be decoded"
@@ -191,8 +176,12 @@ def test_rows_of_a_topic_that_does_not_exist_are_invalid_rows(
     broker.reset()
     for name in ("Good", "Bad"):
         broker.topics.create(name, queues=1)
-    write(onInvalidRow="skip")
+    told = logs_of(spark, lambda: write(onInvalidRow="skip"))
     assert len(broker.messages.in_topic("Good")) == 990
+    skipped = [one for one in told if "invalid rows skipped" in one]
+    assert sum(int(one.split()[0]) for one in skipped) == 10
+    first = "partition 0, row 50: topic Nowhere does not exist (keys k50)"
+    assert [one for one in skipped if one.endswith(f"the first one: {first}")]
     write(onInvalidRow="topic", invalidRowTopic="Bad")
     assert len(broker.messages.in_topic("Good")) == 2 * 990
     bad = broker.messages.in_topic("Bad")
@@ -235,9 +224,36 @@ def test_a_stream_sets_bad_rows_aside_and_sends_nothing_twice(
     assert logged(tmp_path, "commits") == [0, 1]
     bodies = Counter(one.body.decode() for one in broker.messages.in_topic("Good"))
     assert bodies == dict.fromkeys({f"m{n}" for n in range(210)} - {"m60", "m150"}, 1)
-    bad = {
-        one.properties["KEYS"]: one.properties["INVALID_REASON"]
+    bad = Counter(
+        (one.properties["KEYS"], one.properties["INVALID_REASON"])
         for one in broker.messages.in_topic("Bad")
-    }
-    reasons = {"60": "topic Nowhere does not exist", "150": "body is empty"}
-    assert bad == (reasons if how == "topic" else {})
+    )
+    reasons = [("60", "topic Nowhere does not exist"), ("150", "body is empty")]
+    assert bad == (Counter(reasons) if how == "topic" else Counter())
+
+
+def test_a_stream_with_a_bad_row_fails_with_its_place_and_goes_on_when_told_to(
+    spark: SparkSession, strict_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    broker = strict_broker
+    fill(broker, 0, 200, queues=1)
+    rows = stream(spark, broker).selectExpr(
+        "CASE WHEN offset = 150 THEN '' ELSE CAST(body AS string) END AS body",
+        "concat('k', offset) AS keys",
+    )
+
+    def copy(**options: str) -> None:
+        there = {"nameServer": broker.namesrv_addr, "topic": "Good"}
+        writer = rows.writeStream.format("rocketmq").options(**there, **options)
+        writer = writer.option("checkpointLocation", str(tmp_path))
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
+
+    with pytest.raises(
+        PySparkException, match=r"partition 0, row 150: body is empty \(keys k150\)"
+    ):
+        copy()
+    assert (logged(tmp_path), logged(tmp_path, "commits")) == ([0], [])
+    assert broker.messages.in_topic("Good") == []  # nothing of its Arrow batch was sent
+    copy(onInvalidRow="skip")
+    bodies = Counter(one.body.decode() for one in broker.messages.in_topic("Good"))
+    assert bodies == dict.fromkeys({f"m{n}" for n in range(200)} - {"m150"}, 1)

@@ -5,6 +5,7 @@ That is the route, the topic's configuration, a checkpoint, or the options.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,6 @@ from pyspark.errors import PySparkException
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
 from tests.spark.queries import (
-    WORKER_LOGS,
     Seen,
     fill,
     logged,
@@ -34,6 +34,7 @@ from tests.spark.queries import (
     running,
     stream,
     until,
+    with_logs,
 )
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
@@ -102,13 +103,9 @@ def test_a_batch_is_not_short_when_a_broker_that_it_must_have_is_away(
     hasty = required | {"missingQueueGraceMs": "300"}
     with pytest.raises(PySparkException, match=f"missing for 300 ms.*{named}.*failOnDataLoss"):
         batch(spark, cluster, **hasty).count()
-    spark.conf.set(WORKER_LOGS, "true")
-    try:
-        assert batch(spark, cluster, **hasty, failOnDataLoss="false").count() == 100
-        told = [row.msg for row in spark.tvf.python_worker_logs().collect()]
-    finally:
-        spark.conf.unset(WORKER_LOGS)
-    assert [text for text in told if "going on without them" in text and "T" in text]
+    rows, told = with_logs(spark, batch(spark, cluster, **hasty, failOnDataLoss="false"))
+    assert sorted(row.body for row in rows) == names(0, 100)
+    assert [text for text in told if re.search(f"300 ms.*{named}.*going on without them", text)]
     before = looks(one)
     with ThreadPoolExecutor(1) as other:
         counted = other.submit(batch(spark, cluster, **required).count)
@@ -133,8 +130,13 @@ def test_a_batch_waits_for_a_broker_of_the_route_that_does_not_answer(
     assert sorted(row.body for row in rows) == names(0, 200)
     with two.faults.on(LOOK).always().drop():
         hasty = batch(spark, cluster, **quick, missingQueueGraceMs="100")
-        with pytest.raises(PySparkException, match="topic T, broker broker-b, queue 0"):
+        away = "topic T, broker broker-b, queue 0.*topic T, broker broker-b, queue 1"
+        with pytest.raises(PySparkException, match=away):
             hasty.count()
+        tolerant = {"missingQueueGraceMs": "100", "failOnDataLoss": "false"}
+        some, told = with_logs(spark, batch(spark, cluster, **quick, **tolerant))
+    assert sorted(row.body for row in some) == names(0, 100)
+    assert [text for text in told if re.search(f"{away}.*going on without them", text)]
 
 
 def test_a_run_to_the_present_end_waits_for_the_queues_of_its_checkpoint(
@@ -159,6 +161,26 @@ def test_a_run_to_the_present_end_waits_for_the_queues_of_its_checkpoint(
         cluster.start("broker-b")
         seen, _ = run.result(WAIT_S)
     assert seen.bodies == names(200, 210)
+
+
+def test_a_stream_does_not_begin_without_a_broker_that_it_must_have(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    one, _ = cluster.brokers
+    cluster.stop("broker-b")
+    whole = {"requiredBrokers": "broker-a,broker-b"}
+    hasty = stream(spark, cluster, **whole, missingQueueGraceMs="300")
+    missing = r"300 ms.*broker broker-b \(requiredBrokers\)"
+    failed = pytest.raises(PySparkException, match=missing)
+    with running(hasty, tmp_path / "hasty", Seen()) as query, failed:
+        assert query.awaitTermination(WAIT_S)
+    before, seen = looks(one), Seen()
+    with running(stream(spark, cluster, **whole), tmp_path / "patient", seen) as query:
+        until(one, query, lambda: looks(one) > before + 2)
+        assert seen.rows == []
+        cluster.start("broker-b")
+        until(one, query, lambda: len(seen.rows) >= 200)
+    assert seen.bodies == names(0, 200)
 
 
 def test_a_broker_that_was_away_at_the_first_start_brings_back_no_old_messages(

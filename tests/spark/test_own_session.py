@@ -18,7 +18,7 @@ pytest.importorskip(
 if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec
 from tests.spark.cluster import Driver, DriverError
 
 LINE = r"INFO spark_connector: query \S+, batch \d+: {} rows, (\S+) KiB, \S+ s; (.*)\n"
@@ -77,3 +77,23 @@ def test_a_stream_logs_a_line_for_each_batch_without_being_asked(
     second = driver.said(LINE.format("30"))
     assert 30 < float(second[1]) < 45
     assert second[2] == "0 behind"
+
+
+def test_a_stream_that_goes_on_without_a_broker_says_which_one_is_missing(
+    driver: Driver, tmp_path: Path
+) -> None:
+    with EmbeddedCluster(brokers=2, topics=[TopicSpec("T", queues=1)]) as cluster:
+        one, two = cluster.brokers
+        place = {"address": cluster.namesrv_addr, "topic": "T", "checkpoint": str(tmp_path)}
+        for broker in (one, two):
+            broker.send("T", b"x")
+        assert driver.run("stream_sizes", **place) == [2]
+        for broker in (one, two):
+            broker.send("T", b"y")
+        cluster.stop("broker-b")
+        hasty = {"missingQueueGraceMs": "300", "failOnDataLoss": "false"}
+        assert driver.run("stream_sizes", **place, **hasty) == [1]
+    driver.said(
+        "WARNING spark_connector: queues have been missing for 300 ms .*"
+        "topic T, broker broker-b, queue 0.*; going on without them"
+    )

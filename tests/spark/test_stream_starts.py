@@ -20,6 +20,7 @@ if shutil.which("java") is None:
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
+import spark_connector
 from embedded_broker import EmbeddedBroker, TopicSpec, VirtualClock
 from embedded_broker.remoting.request_faults import Fault
 from rocketmq_py.protocol.codes import RequestCode
@@ -237,3 +238,36 @@ def test_checkpoints_of_another_version_are_refused_and_key_order_means_nothing(
     rewrite_offset(tmp_path, 1, json.dumps(end | {"v": 3}))
     with pytest.raises(PySparkException, match="offsets of version 3, this connector"):
         read_all(frame, tmp_path)
+
+
+EACH = 550
+"""Queues of each of two topics: the offsets of more than a thousand are packed."""
+
+
+@pytest.mark.case("SP61")
+def test_a_checkpoint_of_many_queues_is_packed_and_one_in_words_goes_on(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    for topic in ("T", "U"):
+        broker.topics.create(topic, queues=EACH)
+        fill(broker, 0, EACH, topic, queues=EACH)
+    frame = stream(spark, broker, subscribe="T,U")
+    seen, query = read_all(frame, tmp_path)
+    assert seen.bodies == sorted(2 * names(0, EACH))
+    assert spark_connector.lag(query).total == 0
+    kept = offset_of(tmp_path, 0)
+    assert kept["v"] == 2
+    ends = {topic: {"broker-a": {str(queue): 1 for queue in range(EACH)}} for topic in ("T", "U")}
+    in_words = {"v": 1, "topics": ends, "from": {}}
+    assert len(json.dumps(kept)) < len(json.dumps(in_words)) / 2
+    fill(broker, EACH, EACH + 7, queues=EACH)
+    packed, _ = read_all(frame, tmp_path)
+    assert packed.bodies == names(EACH, EACH + 7)
+    # As a version wrote it that packed nothing.
+    ends["T"]["broker-a"] |= {str(queue): 2 for queue in range(7)}
+    rewrite_offset(tmp_path, 1, json.dumps(in_words))
+    idle, _ = read_all(frame, tmp_path)
+    assert (idle.rows, logged(tmp_path)) == ([], [0, 1])
+    fill(broker, EACH + 7, EACH + 9, queues=EACH)
+    again, _ = read_all(frame, tmp_path)
+    assert again.bodies == names(EACH + 7, EACH + 9)

@@ -7,11 +7,13 @@ every queue was read once; the text of an offset and what the planner keeps do n
 
 from __future__ import annotations
 
+import gc
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from concurrent.futures import Future
 from itertools import count
+from types import FunctionType, ModuleType
 from typing import TypeVar, cast
 
 import pytest
@@ -36,6 +38,10 @@ from spark_connector.servers import back_off
 BROKERS = 100
 QUEUES = 100
 BATCHES = 1_000
+LAST_DEATH = 499
+"""The planner that begins with this batch lives to the end, so that it could grow."""
+MEMORY_NOISE = 100
+"""Objects and elements; one for each batch would be more than four times as many."""
 TEXT_MOST = 100_000
 T = TypeVar("T")
 
@@ -55,9 +61,9 @@ class Brokers:
         self.away: set[str] = set()
         self.gone: set[str] = set()
 
-    def produce(self, chance: random.Random, name: str) -> None:
+    def produce(self, chance: random.Random, name: str, queues: int = 20) -> None:
         bounds = dict(self.bounds_by_name[name])
-        for queue in chance.sample(list(bounds), 20):
+        for queue in chance.sample(list(bounds), queues):
             bounds[queue] = QueueBounds(0, bounds[queue].max_offset + chance.randint(1, 9))
         self.bounds_by_name[name] = bounds
 
@@ -104,6 +110,20 @@ def at_once(work: Callable[[], T]) -> Future[T]:
     return done
 
 
+def size_of(root: object, but: object) -> int:
+    """How many objects and elements something holds; code and one more object are left out."""
+    seen = {id(but)}
+    found, ahead = 0, [root]
+    while ahead:
+        one = ahead.pop()
+        if id(one) in seen or isinstance(one, (type, ModuleType, FunctionType)):
+            continue
+        seen.add(id(one))
+        ahead += (each for each in gc.get_referents(one) if gc.is_tracked(each))
+        found += 1 + (len(one) if isinstance(one, Sized) else 0)
+    return found
+
+
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     ticks = count(1_000)
@@ -121,6 +141,50 @@ def tracker_of(brokers: Brokers) -> Tracker:
     return Tracker(cast("QueueAccess", brokers), read_options(given, streaming=True))
 
 
+class Query:
+    """What Spark does with a planner: keeps texts, and reads what lies between two of them."""
+
+    def __init__(self, brokers: Brokers, seed: int) -> None:
+        self.brokers = brokers
+        self.seed = seed
+        self.reached = {queue: one.max_offset for queue, one in brokers.bounds("T").items()}
+        self.sizes: list[int] = []
+        self.begin_anew()
+        self.start = json.loads(json.dumps(self.texts.write(self.planner.initial())))
+
+    def begin_anew(self) -> None:
+        """The planner dies, and its successor has the text alone."""
+        self.planner, self.texts = tracker_of(self.brokers), KeptOffsets()
+
+    def run_batch(self, limit: Limit) -> None:
+        """Read each row that there is news of, which must be the next one of its queue."""
+        end = self.planner.latest(self.texts.read(self.start), limit)
+        if end is None:
+            return
+        text = json.dumps(self.texts.write(end))
+        kept = json.loads(text)
+        ranges = list(self.texts.read(self.start).ranges(self.texts.read(kept)))
+        for task in plan(ranges, TaskBounds(cores=2), {}):
+            for one in task:
+                queue = MessageQueue(one.topic, one.broker_name, one.queue_id)
+                where = f"seed {self.seed}, batch {len(self.sizes)}, {one}"
+                assert one.start == self.reached[queue], where
+                self.reached[queue] = one.until
+        self.sizes.append(len(text))
+        self.start = kept
+
+    def catch_up(self) -> None:
+        """With all brokers there, read all that there is."""
+        self.brokers.away = self.brokers.gone = set()
+        for _ in range(5):  # brokers that failed are left alone for a while
+            self.run_batch(Limit())
+        ends = {queue: one.max_offset for queue, one in self.brokers.bounds("T").items()}
+        assert self.reached == ends, f"seed {self.seed}"
+
+    def size_of_memory(self) -> int:
+        return size_of((self.planner, self.texts), but=self.brokers)
+
+
 @pytest.mark.case("SP50", "SP51")
 def test_of_ten_thousand_queues_every_row_is_read_once_in_a_thousand_batches(
     brokers: Brokers,
@@ -128,47 +192,32 @@ def test_of_ten_thousand_queues_every_row_is_read_once_in_a_thousand_batches(
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    planner, texts = tracker_of(brokers), KeptOffsets()
-    begins = {queue: one.max_offset for queue, one in brokers.bounds("T").items()}
-    reached = dict(begins)
-    start = json.loads(json.dumps(texts.write(planner.initial())))
-    sizes: list[int] = []
-    for batch in range(BATCHES):
+    query = Query(brokers, seed)
+    sizes_of_memory: list[int] = []
+    while (batch := len(query.sizes)) < BATCHES:
+        if batch == LAST_DEATH:
+            for name in brokers.names:  # it hears of every queue now, and of no other one later
+                brokers.produce(chance, name, QUEUES)
         brokers.away = set(chance.sample(brokers.names, chance.randrange(8)))
         brokers.gone = set(chance.sample(brokers.names, chance.randrange(4)))
         for name in chance.sample(brokers.names, 5):
             brokers.produce(chance, name)
-        if batch % 100 == 99:  # the planner dies, and its successor has the text alone
-            planner, texts = tracker_of(brokers), KeptOffsets()
-        limit = Limit(offsets_most=chance.choice([None, 300, 50]))
-        end = planner.latest(texts.read(start), limit)
-        if end is None:
-            continue
-        text = json.dumps(texts.write(end))
-        sizes.append(len(text))
-        kept = json.loads(text)
-        ranges = list(texts.read(start).ranges(texts.read(kept)))
-        for task in plan(ranges, TaskBounds(cores=2), {}):
-            for one in task:
-                queue = MessageQueue(one.topic, one.broker_name, one.queue_id)
-                assert one.start == reached[queue], f"seed {seed}, batch {batch}, {one}"
-                reached[queue] = one.until
-        start = kept
-    brokers.away = brokers.gone = set()
-    for _ in range(5):  # brokers that failed are left alone for a while
-        end = planner.latest(texts.read(start), Limit())
-        if end is not None:
-            for one in texts.read(start).ranges(end):
-                queue = MessageQueue(one.topic, one.broker_name, one.queue_id)
-                assert one.start == reached[queue], f"seed {seed}, {one}"
-                reached[queue] = one.until
-            start = texts.write(end)
-    assert reached == {q: one.max_offset for q, one in brokers.bounds("T").items()}, seed
-    assert len(sizes) > BATCHES // 2
+        if batch % 100 == 99 and batch <= LAST_DEATH:
+            query.begin_anew()
+        query.run_batch(Limit(offsets_most=chance.choice([None, 300, 50])))
+        if batch == LAST_DEATH + 100 and not sizes_of_memory:
+            query.catch_up()
+            sizes_of_memory.append(query.size_of_memory())
+    query.catch_up()
+    sizes_of_memory.append(query.size_of_memory())
+    sizes = query.sizes
+    assert len(sizes) >= BATCHES
     assert max(sizes) < TEXT_MOST
     assert max(sizes[-100:]) <= max(sizes[:100])
-    assert len(texts._kept) <= 4
+    assert sizes_of_memory[1] <= sizes_of_memory[0] + MEMORY_NOISE, f"seed {seed}"
+    planner = query.planner
     assert len(planner._watch.bounds) == len(planner._watch.last_seen) == BROKERS * QUEUES
+    assert len(query.texts._kept) <= 4
     assert not planner._missing_since
 
 

@@ -58,6 +58,8 @@ def test_many_small_queues_share_a_few_tasks() -> None:
     tasks = plan(queues(*[1] * 1_600), TaskBounds(cores=2), {"T": 300.0})
     assert len(tasks) == 4  # by what it takes to ask each queue
     assert len(plan(queues(*[1] * 1_600), TaskBounds(2, tasks_least=4, tasks_most=4), {})) == 4
+    assert len(plan(queues(*[1] * 1_600), TaskBounds(2, tasks_least=4), {})) == 4
+    assert len(plan(queues(*[1] * 1_600), TaskBounds(2, records_most=200), {})) == 8
     assert {sum(map(len, task)) for task in tasks} <= {399, 400, 401}
 
 
