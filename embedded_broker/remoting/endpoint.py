@@ -32,6 +32,7 @@ from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_onc
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.remoting.turns import TURN_NS
 from embedded_broker.settings.profiles import Profile
+from embedded_broker.store.pull import GetStatus
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import Clock, monotonic_ns
 from rocketmq_py.errors import FrameError, HeaderError, RemotingCommandException
@@ -60,8 +61,6 @@ BODY_BYTES_MAX = 1024 * 1024
 """A longer body of such a request is not read."""
 REMARK_MAX = 4096
 """Characters of a remark; names and values of clients stand in it."""
-FOUND = "FOUND"
-"""The remark of a pull that brings messages."""
 
 
 class SharedBytes(bytes):
@@ -162,7 +161,10 @@ class Pulls(Protocol):
         """Give opaque and pull of a request that is one in its usual form."""
 
     def take(self, opaque: int, pull: Pull, asked: LazyRequest) -> bytes | Handler | None:
-        """Do it; give the frame of the answer, or who answers the request, or neither."""
+        """Do it; give the frame of an answer with messages, or who answers, or neither of them.
+
+        Neither: the answer comes later.
+        """
 
 
 @define(eq=False, kw_only=True)
@@ -396,7 +398,8 @@ class Endpoint:
         asked = LazyRequest(connection, frame, exchange)
         answer = pulls.take(*read, asked)
         if isinstance(answer, bytes):
-            exchange.response_code, exchange.remark = ResponseCode.SUCCESS, FOUND
+            exchange.response_code = ResponseCode.SUCCESS
+            exchange.remark = GetStatus.FOUND.value
             exchange.micros = (monotonic_ns() - started_ns) // 1000
             self._answered += len(answer)
             self.door.emit(connection, answer)
