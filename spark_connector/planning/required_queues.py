@@ -107,7 +107,7 @@ class RequiredQueues:
         for place, text in away.items():
             topic = place[0]
             failures = []
-            for broker in self._brokers(place):
+            for broker in self._brokers(place) or [""]:  # without any, the route may tell why
                 refusal = self._watch.refusal(topic, broker)
                 if refusal is not None:
                     raise refused(self._options, topic, broker, f"missing is {text}", refusal)

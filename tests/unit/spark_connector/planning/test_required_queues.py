@@ -233,7 +233,10 @@ def test_queues_that_are_not_assigned_are_there_all_the_same(
     given = {"assign": '{"T":{"broker-a":[0]}}'} | BROKERS | QUEUES
     one = tracker(access, **given)
     one._watch._wait_s = 60.0  # the first look of a start serves for a while
-    assert Query(one, hand_clock, one.initial()).after(0) == {}
+    query = Query(one, hand_clock, one.initial())
+    cluster["broker-a"].journal.clear()
+    assert query.after(0) == {}
+    assert not cluster["broker-a"].journal.requests(code=LOOK)
     again = Query(tracker(access, **given), hand_clock, without_b())
     assert again.after(0) == again.after(1) == {}
     cluster.stop("broker-b")
@@ -257,6 +260,24 @@ def test_topics_that_a_pattern_does_not_find_now_must_have_what_is_required(
     assert query.after(1) == {"broker-a": 1}
     with pytest.raises(RocketMQDataLossError, match=r"\): topic U: 1 of 1 queues \(requiredQ"):
         query.after(61)
+
+
+@pytest.mark.parametrize(
+    ("required", "text"),
+    [
+        (BROKERS, r"topic U, broker broker-a \(requiredBrokers\)"),
+        ({"requiredQueues": "1"}, r"topic U: 1 of 1 queues \(requiredQueues\)"),
+    ],
+    ids=["brokers", "queues"],
+)
+def test_a_topic_without_a_route_lacks_what_each_topic_must_have(
+    access: QueueAccess, hand_clock: HandClock, required: dict[str, str], text: str
+) -> None:
+    given = {"subscribe": "T,U", "missingQueueGraceMs": 60_000} | required
+    query = Query(tracker(access, **given), hand_clock, without_b())
+    assert query.after(1) == query.after(59) == {}
+    with pytest.raises(RocketMQDataLossError, match=rf"{text} \(no route of topic U "):
+        query.after(2)
 
 
 def test_what_was_told_at_the_first_start_is_not_told_again_while_it_lasts(
