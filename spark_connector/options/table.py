@@ -138,10 +138,12 @@ missingQueueGraceMs (BS; 0 or more) = 600000
     How many ms a read waits for queues that are away, before that counts as data loss.
 requiredQueues (BS; text) = unset
     How many queues a topic must have, for brokers that no route remembers: a number for each topic,
-    or `{"topic":8}`. A read waits for fewer queues as for one that is away.
+    or `{"topic":8}`. A read waits for fewer queues as for one that is away. A stream that runs
+    reads the others meanwhile.
 requiredBrokers (BS; text) = unset
     Which brokers a topic must have: their names, separated by commas, for each topic, or
     `{"topic":["broker-a"]}`. A read waits for a broker without queues as for a queue that is away.
+    A stream that runs reads the others meanwhile.
 pullBatchSize (BS; 1 to 2147483647) = 1024
     Most messages that one request asks for. Brokers give fewer: 32 by default.
 pullTimeoutMs (BS; 1 or more) = 3000

@@ -6,11 +6,17 @@ Read on: ``tracker.py`` for what is decided with it, ``servers/back_off.py`` for
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from functools import partial
 
-from rocketmq_py import MessageQueue, NoRouteError, QueueAccess, RocketMQError
+from rocketmq_py import (
+    MQBrokerException,
+    NoRouteError,
+    QueueAccess,
+    RocketMQError,
+    TopicNotExistError,
+)
 from rocketmq_py.clock import monotonic
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, find_topics
@@ -36,12 +42,14 @@ class Watch:
     """Keeps the bounds of all queues fresh. One thread uses it.
 
     `bounds` are those of the queues that are there, `last_seen` also those of queues that are
-    away now; `asked_at` is when the last look began to count.
+    away now; `asked_at` is when the last look began to count. `queues` says how many queues each
+    broker has of each topic, also of those that ``assign`` does not name.
     """
 
     def __init__(self, access: QueueAccess, options: ReadOptions) -> None:
         self.bounds: Bounds = {}
         self.last_seen: Bounds = {}
+        self.queues: dict[Place, int] = {}
         self.asked_at: float | None = None
         self._access = access
         self._options = options
@@ -60,9 +68,10 @@ class Watch:
         self._is_hurried = False
         self._assigned = options.subscription.assigned
 
-    def take(self, bounds: Bounds) -> None:
-        """Use the bounds of all queues, asked for elsewhere; what is under way is older."""
+    def take(self, bounds: Bounds, queues: dict[Place, int]) -> None:
+        """Use bounds and numbers of queues, asked for elsewhere; what is under way is older."""
         self._looks.clear()
+        self.queues = queues
         self._there = {}
         for queue, one in bounds.items():
             self._there.setdefault((queue.topic, queue.broker_name), {})[queue] = one
@@ -95,23 +104,41 @@ class Watch:
         self._left_at = monotonic()
         return is_new
 
-    def last_failure(self, queue: MessageQueue) -> tuple[RocketMQError, float] | None:
-        """Return why a queue is missing and since when that is known, None when nobody said."""
-        topic, broker = queue.topic, queue.broker_name
+    @property
+    def topics(self) -> Iterable[str]:
+        """The topics that have a route."""
+        return self._brokers.keys()
+
+    def brokers_of(self, topic: str) -> list[str]:
+        """Return the brokers of a topic by its route."""
+        return self._brokers.get(topic, [])
+
+    def last_failure(self, topic: str, broker: str) -> tuple[RocketMQError, float] | None:
+        """Return why queues are missing and since when that is known, None when nobody said."""
         last = self._away.last
         return last((topic, "")) or last(("", broker)) or last((topic, broker))
 
-    def ask_once_more(self, queue: MessageQueue, over: float) -> None:
-        """Ask for a queue's route and bounds unless both were asked for since a moment."""
+    def refusal(self, topic: str, broker: str) -> MQBrokerException | None:
+        """Return the broker's last answer if it will stay, such as that of a key without rights.
+
+        A topic that the broker does not know is no refusal: it is gone.
+        """
+        error, _ = self.last_failure(topic, broker) or (None, 0.0)
+        if isinstance(error, TopicNotExistError) or not isinstance(error, MQBrokerException):
+            return None
+        return None if is_transient(error) else error
+
+    def ask_once_more(self, topic: str, broker: str, over: float) -> None:
+        """Ask for a topic's route and bounds unless both were asked for since a moment."""
         if self._routes_at is None or self._routes_at < over:
             self._routes = None  # its answer would be older
             self._routes_at = monotonic()
             self._use_routes(self._asked_routes(is_patient=not self._brokers))
-        last = self.last_failure(queue)
-        is_known = queue.broker_name in self._brokers.get(queue.topic, ())
+        last = self.last_failure(topic, broker)
+        is_known = broker in self.brokers_of(topic)
         if is_known and (last is None or last[1] < over):
-            self._looks.pop(queue.broker_name, None)  # its answer would be older
-            self._note(self._asked(queue.broker_name, [queue.topic]))
+            self._looks.pop(broker, None)  # its answer would be older
+            self._note(self._asked(broker, [topic]))
 
     # --- brokers ---------------------------------------------------------------------------------
 
@@ -222,7 +249,7 @@ class Watch:
             if not isinstance(answer, RocketMQError):
                 self._away.clear(("", broker))
                 self._away.clear((topic, broker))
-                answered[topic, broker] = self._wanted(answer)
+                answered[topic, broker] = answer
                 continue
             _log.warning("broker %s does not tell the bounds of %s: %s", broker, topic, answer)
             if is_transient(answer):
@@ -232,10 +259,11 @@ class Watch:
                 self._away.clear(("", broker))
                 self._away.failed((topic, broker), answer, at)
         routed = {topic: frozenset(brokers) for topic, brokers in self._brokers.items()}
-        for topic, broker in self._there:
+        for topic, broker in self.queues:
             if broker in silent or broker not in routed.get(topic, ()):
                 answered.setdefault((topic, broker), {})
-        changed = [self._change(place, bounds) for place, bounds in answered.items()]
+        self._count(answered)
+        changed = [self._change(place, self._wanted(found)) for place, found in answered.items()]
         if any(changed):  # else the very same ones stay, by which others know that nothing changed
             everything: Bounds = {}
             for bounds in self._there.values():
@@ -243,6 +271,12 @@ class Watch:
             self._keep(everything)
             return True
         return False
+
+    def _count(self, answered: Mapping[Place, Bounds]) -> None:
+        """Note how many queues there are; the same mapping stays while that does not change."""
+        counts = {place: len(bounds) for place, bounds in answered.items()}
+        if any(self.queues.get(place, 0) != count for place, count in counts.items()):
+            self.queues = {place: count for place, count in (self.queues | counts).items() if count}
 
     def _change(self, place: Place, bounds: Bounds) -> bool:
         """Use what a broker said of a topic now; say whether it is anything new."""

@@ -12,28 +12,23 @@ from random import randrange
 
 from attrs import evolve
 
-from rocketmq_py import (
-    MessageQueue,
-    MQBrokerException,
-    MQClientException,
-    QueueAccess,
-    QueueBounds,
-    TopicNotExistError,
-)
+from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from rocketmq_py.clock import monotonic, wall_ms
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.positions import Positions, in_order
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.backlog import Backlog, Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
+from spark_connector.planning.giving_up import for_the_grace, give_up, refused
 from spark_connector.planning.group_offsets import GroupProgress
 from spark_connector.planning.message_sizes import MessageSizes
 from spark_connector.planning.pace import Pace
+from spark_connector.planning.required_queues import RequiredQueues
 from spark_connector.planning.start_places import Bounds, chosen, is_subscribed, resolve
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.planning.time_places import first_at
-from spark_connector.planning.whole_topics import look_once, whole_bounds
-from spark_connector.servers.access import SERVER_ERRORS, is_transient
+from spark_connector.planning.whole_topics import look_once, whole_look
+from spark_connector.servers.access import SERVER_ERRORS
 from spark_connector.servers.asking import each_at_once
 
 _log = logging.getLogger("spark_connector")
@@ -53,6 +48,7 @@ class Tracker:
         self._access = access
         self._options = options
         self._watch = Watch(access, options)
+        self._required = RequiredQueues(self._watch, options)
         self._group: GroupProgress | None = None
         if options.commit_offsets and options.group_id is not None:
             self._group = GroupProgress(access, options.group_id)
@@ -100,7 +96,7 @@ class Tracker:
         """
         look = look_once(self._access, self._options, is_patient=True)
         bounds = chosen(look.bounds, self._options, are_all_there=False)
-        self._watch.take(bounds)
+        self._watch.take(bounds, look.queues)
         self._targets = {queue: one.max_offset for queue, one in bounds.items()}
 
     def latest(self, start: StreamOffset, limit: Limit) -> StreamOffset | None:
@@ -113,10 +109,12 @@ class Tracker:
         if self._targets is not None and not self._is_whole:
             self._whole(start.topics)
         self._refresh()
+        if not self._is_idle(start):
+            self._wait_for_missing(start)
+            self._ask_for_missing(start)
+        self._ask_for_required()
         if self._is_idle(start):
             return None
-        self._wait_for_missing(start)
-        self._ask_for_missing(start)
         bounds = self._bounds_after(start)
         backlog = backlog_of(self._familiar(start), bounds, self._targets)
         for queue, (offset, one) in backlog.went_back.items():
@@ -186,8 +184,10 @@ class Tracker:
     def _whole(self, known: Positions) -> Bounds:
         """Wait until all queues are there; of a run that ends, give each its target."""
         wanted = [queue for queue in known if is_subscribed(queue, self._options)]
-        bounds = whole_bounds(self._access, self._options, wanted)
-        self._watch.take(bounds)
+        look = whole_look(self._access, self._options, wanted)
+        bounds = look.bounds
+        self._watch.take(bounds, look.queues)
+        self._required.note_told(look.lacking(self._options))
         if self._targets is not None:
             for queue, one in bounds.items():
                 self._targets.setdefault(queue, one.max_offset)
@@ -262,10 +262,16 @@ class Tracker:
             over = since + self._options.missing_queue_grace_ms / 1000
             if monotonic() < over:
                 continue
-            self._watch.ask_once_more(queue, over)
+            self._watch.ask_once_more(queue.topic, queue.broker_name, over)
             self._forget_found()
             if queue not in self._watch.bounds:
                 self._tell_missing(queue, offset)
+
+    def _ask_for_required(self) -> None:
+        """Look at what the options require; a run that ends has waited for it when it began."""
+        if self._targets is None:
+            self._required.check()
+            self._forget_found()
 
     def _is_missed(self, queue: MessageQueue, offset: int) -> bool:
         """Whether the stream should have more of a queue that is away."""
@@ -274,7 +280,7 @@ class Tracker:
             return False
         if self._targets is not None and offset >= self._targets.get(queue, offset + 1):
             return False
-        if self._refusal(queue) is not None:
+        if self._watch.refusal(queue.topic, queue.broker_name) is not None:
             return True
         return not self._is_read(queue, offset) and queue not in self._told_missing
 
@@ -293,27 +299,20 @@ class Tracker:
             )
 
     def _tell_missing(self, queue: MessageQueue, offset: int) -> None:
-        grace = f"for {self._options.missing_queue_grace_ms} ms (missingQueueGraceMs)"
-        refusal = self._refusal(queue)
+        topic, broker = queue.topic, queue.broker_name
+        refusal = self._watch.refusal(topic, broker)
         if refusal is not None:
-            raise MQClientException(
-                f"broker {queue.broker_name} has refused {grace} to tell the bounds of topic "
-                f"{queue.topic}; the stream stands at {offset} of queue {queue.queue_id}; the last "
-                f"answer was: {refusal}; check the credentials and what they permit, then start "
-                "the query again",
-                response_code=refusal.response_code,
-                topic=queue.topic,
-            )
+            where = f"the stream stands at {offset} of queue {queue.queue_id}"
+            raise refused(self._options, topic, broker, where, refusal)
         if self._is_read(queue, offset):
             return
-        last = self._watch.last_failure(queue)
+        last = self._watch.last_failure(topic, broker)
+        grace = for_the_grace(self._options)
         text = f"{_place(queue)} has been missing {grace}; the stream stands at {offset}" + (
             "" if last is None else f"; the last failure was: {last[0]}"
         )
-        if self._options.fail_on_data_loss:
-            raise RocketMQDataLossError(f"{text}; {GO_ON}", topic=queue.topic)
+        give_up(self._options, text, topic=topic, without="it")
         self._told_missing.add(queue)  # asked up to a hundred times a second
-        _log.warning("%s; going on without it", text)
 
     def _tell_went_back(self, queue: MessageQueue, offset: int, one: QueueBounds) -> None:
         text = (
@@ -323,16 +322,6 @@ class Tracker:
         if self._options.fail_on_data_loss:
             raise RocketMQDataLossError(f"{text} {GO_ON}", topic=queue.topic)
         _log.warning("%s the stream goes on at %d", text, one.min_offset)
-
-    def _refusal(self, queue: MessageQueue) -> MQBrokerException | None:
-        """Return the broker's last answer if it will stay, such as that of a key without rights.
-
-        A topic that the broker does not know is no refusal: it is gone.
-        """
-        error, _ = self._watch.last_failure(queue) or (None, 0.0)
-        if isinstance(error, TopicNotExistError) or not isinstance(error, MQBrokerException):
-            return None
-        return None if is_transient(error) else error
 
     def _refresh(self) -> None:
         self._watch.refresh()

@@ -15,30 +15,30 @@ from attrs import define, field
 
 from rocketmq_py import MessageQueue, NoRouteError, QueueAccess, RocketMQError
 from rocketmq_py.clock import monotonic
-from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions
-from spark_connector.planning.start_places import Bounds, chosen, find_topics, is_topic_subscribed
+from spark_connector.planning.giving_up import give_up, missing, shown
+from spark_connector.planning.required_queues import Lacking, lacking
+from spark_connector.planning.start_places import Bounds, chosen, find_topics
 from spark_connector.servers.access import is_transient, retrying
 from spark_connector.servers.asking import each_at_once
-from spark_connector.servers.back_off import in_background
+from spark_connector.servers.back_off import Place, in_background
 
 _log = logging.getLogger("spark_connector")
 
 LOOK_AGAIN_S = 1.0
-SHOWN = 8
-"""So many of the queues that are away are named in one text."""
 
 
 @define
 class Look:
     """What one look found: the bounds of what is there, and what is wanting, in words.
 
-    `brokers` are those that answered, by topic. `failed` says of one that did not how it failed,
-    `unknown` of a topic without a route.
+    `brokers` are those that answered, by topic, `queues` how many each has of each topic. `failed`
+    says of a broker that did not answer how it failed, `unknown` of a topic without a route.
     """
 
     bounds: Bounds = field(factory=dict)
     brokers: dict[str, set[str]] = field(factory=dict)
+    queues: dict[Place, int] = field(factory=dict)
     expected: set[MessageQueue] = field(factory=set)
     failed: dict[str, RocketMQError] = field(factory=dict)
     unknown: dict[str, NoRouteError] = field(factory=dict)
@@ -51,34 +51,22 @@ class Look:
                 place = f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
                 error = self.failed.get(queue.broker_name)
                 said.append(place if error is None else f"{place} ({error})")
-        return said + self._required(options)
+        return [*said, *self.lacking(options).values()]
 
-    def _required(self, options: ReadOptions) -> list[str]:
-        """Say what is not there of what the options require."""
-        required = options.required
-        said: list[str] = []
-        if not (required.queues or required.brokers):
-            return said
-        topics = self.brokers.keys() | self.unknown.keys()
-        topics |= {one for one in required.topics if is_topic_subscribed(one, options)}
-        for topic in sorted(topics):
-            there = [queue.broker_name for queue in self.bounds if queue.topic == topic]
-            said += [
-                f"topic {topic}, broker {broker} (requiredBrokers)"
-                for broker in required.brokers_of(topic)
-                if broker not in there
-            ]
-            least = required.queues_of(topic)
-            if len(there) < least:
-                lacking = least - len(there)
-                said.append(f"topic {topic}: {lacking} of {least} queues (requiredQueues)")
-        return said
+    def lacking(self, options: ReadOptions) -> Lacking:
+        """Return what is not there of what the options require."""
+        return lacking(options, self.brokers.keys() | self.unknown.keys(), self.queues)
 
 
-def whole_bounds(
+def whole_bounds(access: QueueAccess, options: ReadOptions) -> Bounds:
+    """Return the bounds of every queue that is read, as `whole_look` does."""
+    return whole_look(access, options).bounds
+
+
+def whole_look(
     access: QueueAccess, options: ReadOptions, known: Collection[MessageQueue] = ()
-) -> Bounds:
-    """Return the bounds of every queue that is read, when all of them are there.
+) -> Look:
+    """Return a look with the bounds of every queue that is read, when all of them are there.
 
     Waits for what is away until ``missingQueueGraceMs`` is over; then raises
     `RocketMQDataLossError`, or logs and goes on without it. ``known`` are queues that a checkpoint
@@ -90,24 +78,20 @@ def whole_bounds(
         look = look_once(access, options, known)
         left_s = began + options.missing_queue_grace_ms / 1000 - monotonic()
         away = look.wanting(options)
-        if not away:
-            return chosen(look.bounds, options)
-        text = "; ".join(away[:SHOWN]) + (f"; and {len(away) - SHOWN} more" * (len(away) > SHOWN))
-        if left_s <= 0:
-            grace = f"for {options.missing_queue_grace_ms} ms (missingQueueGraceMs)"
-            text = f"queues have been missing {grace}: {text}"
-            if options.fail_on_data_loss:
-                raise RocketMQDataLossError(f"{text}; {GO_ON}")
-            _log.warning("%s; going on without them", text)
-            return chosen(look.bounds, options, are_all_there=False)
-        if not is_told:
-            is_told = True
-            _log.warning(
-                "waiting for queues, up to %d ms (missingQueueGraceMs): %s",
-                options.missing_queue_grace_ms,
-                text,
-            )
-        threading.Event().wait(min(LOOK_AGAIN_S, left_s))
+        if away and left_s > 0:
+            if not is_told:
+                is_told = True
+                _log.warning(
+                    "waiting for queues, up to %d ms (missingQueueGraceMs): %s",
+                    options.missing_queue_grace_ms,
+                    shown(away),
+                )
+            threading.Event().wait(min(LOOK_AGAIN_S, left_s))
+            continue
+        if away:
+            give_up(options, missing(options, away))
+        look.bounds = chosen(look.bounds, options, are_all_there=not away)
+        return look
 
 
 def look_once(
@@ -162,6 +146,7 @@ def _ask_brokers(access: QueueAccess, look: Look) -> None:
         for topic, answer in answers.result().items():
             if not isinstance(answer, RocketMQError):
                 look.bounds |= answer
+                look.queues[topic, broker] = len(answer)
                 look.brokers[topic].add(broker)
             elif is_transient(answer):
                 look.failed[broker] = answer

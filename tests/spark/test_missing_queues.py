@@ -183,6 +183,35 @@ def test_a_stream_does_not_begin_without_a_broker_that_it_must_have(
     assert seen.bodies == names(0, 200)
 
 
+@pytest.mark.parametrize("by", ["requiredBrokers", "requiredQueues"])
+def test_a_stream_that_goes_on_reads_the_others_and_tells_when_a_required_broker_stays_away(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path, by: str
+) -> None:
+    value, named = KNOWN_BY[by]
+    one, _ = cluster.brokers
+    cluster.stop("broker-b")
+    first, _ = read_all(stream(spark, cluster), tmp_path)
+    assert first.bodies == names(0, 100)  # the checkpoint has never met the other broker
+    fill(one, 200, 210)
+    seen = Seen()
+    strict = stream(spark, cluster, missingQueueGraceMs="300", **{by: value})
+    with running(strict, tmp_path, seen) as query:
+        wanted = f"missing for 300 ms.*{named}.*failOnDataLoss"
+        with pytest.raises(PySparkException, match=wanted):
+            assert query.awaitTermination(WAIT_S)
+    assert seen.bodies == names(200, 210)
+    fill(one, 210, 220)
+    seen = Seen()
+    given = {by: value, "missingQueueGraceMs": "1", "failOnDataLoss": "false"}
+    with running(stream(spark, cluster, **given), tmp_path, seen) as query:
+        until(one, query, lambda: len(seen.rows) >= 10)
+        before = looks(one)
+        until(one, query, lambda: looks(one) > before + 4)  # longer than the grace
+        cluster.start("broker-b")
+        until(one, query, lambda: len(seen.rows) >= 110)
+    assert seen.bodies == sorted(names(100, 200) + names(210, 220))
+
+
 def test_a_broker_that_was_away_at_the_first_start_brings_back_no_old_messages(
     spark: SparkSession, cluster: EmbeddedCluster, clock: VirtualClock, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,14 +17,14 @@ from rocketmq_py.clock import wall_ms
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import RocketMQDataLossError
 from spark_connector.options.positions import user_positions
-from spark_connector.options.read_options import Subscription, read_options
+from spark_connector.options.read_options import Subscription
 from spark_connector.planning.backlog import Limit, share
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.stream_offset import StreamOffset
-from spark_connector.planning.tracker import CLOCK_SLACK_MS, Tracker
+from spark_connector.planning.tracker import CLOCK_SLACK_MS
+from tests.unit.spark_connector.planning.by_hand import HandClock, set_clock, tracker
 
 ANY = Limit()
-GUARD_S = 30.0
 
 
 @pytest.fixture
@@ -32,23 +32,6 @@ def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(clock=VirtualClock()) as started:
         started.topics.create("T", queues=2)
         yield started
-
-
-def tracker(access: QueueAccess, **options: object) -> Tracker:
-    given = {"nameServer": "h:1", "subscribe": "T", "startingOffsets": "earliest"}
-    given |= {"routeRefreshMs": "1", "missingQueueGraceMs": "0"}
-    given |= {name: str(value) for name, value in options.items()}
-    if "subscribePattern" in given or "assign" in given:
-        del given["subscribe"]
-    made = Tracker(access, read_options(given, streaming=True))
-    made._watch._wait_s = 0.0
-    if "offsetPollIntervalMs" not in options:  # every call looks, however soon it comes
-        made._watch._options = evolve(made._options, offset_poll_interval_ms=0)
-    # A slow machine is no slow broker: every answer of this process's brokers is waited for.
-    made._watch._patience_s = made._watch._recheck_s = made._watch._hurried_s = GUARD_S
-    if made._group is not None:
-        made._group._patience_s = GUARD_S
-    return made
 
 
 def ranges(start: StreamOffset, end: StreamOffset | None) -> list[tuple[int, int, int]]:
@@ -243,29 +226,6 @@ def test_a_broker_that_is_away_is_waited_for_and_what_was_read_to_its_end_may_va
     one._watch._away.clear(("", "broker-a"))
     one._watch._wait_s = 0.0
     assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, 3)]
-
-
-class HandClock:
-    """The connector's time in seconds, which moves when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], float]) -> None:
-    for module in (
-        "planning.tracker",
-        "planning.broker_watch",
-        "planning.group_offsets",
-        "servers.back_off",
-    ):
-        monkeypatch.setattr(f"spark_connector.{module}.monotonic", clock)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from rocketmq_py import MessageQueue, NoRouteError, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions, read_options
-from spark_connector.planning.whole_topics import LOOK_AGAIN_S, whole_bounds
+from spark_connector.planning.whole_topics import LOOK_AGAIN_S, whole_bounds, whole_look
 
 LOOK = RequestCode.GET_TOPIC_STATS_INFO
 
@@ -78,7 +78,7 @@ def test_queues_that_the_options_or_a_checkpoint_name_must_be_there(
     with pytest.raises(RocketMQDataLossError, match="broker broker-b, queue 0"):
         whole_bounds(access, options(startingOffsets=start))
     with pytest.raises(RocketMQDataLossError, match="broker broker-b, queue 1"):
-        whole_bounds(access, options(), [MessageQueue("T", "broker-b", 1)])
+        whole_look(access, options(), [MessageQueue("T", "broker-b", 1)])
     with pytest.raises(OptionError, match="broker-a has no queue 7"):
         whole_bounds(access, options(assign='{"T":{"broker-a":[7]}}'))
 
