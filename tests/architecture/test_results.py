@@ -49,7 +49,13 @@ WANTED = {
     },
 }
 """What the Spark connector has promised, and how much, by the bench that takes it."""
-OLD_AND_NEW = ("spark_queues", "spark_eight_queues", "spark_offsets", "spark_planning")
+OLD_AND_NEW = (
+    "spark_queues",
+    "spark_eight_queues",
+    "spark_offsets",
+    "spark_planning",
+    "spark_single_rows",
+)
 """Benches that take an older tree's figures in the same run."""
 
 
