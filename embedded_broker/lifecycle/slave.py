@@ -102,7 +102,7 @@ class SlaveNode:
     def _reject(self) -> None:
         """Refuse sends, and pulls unless slaveReadEnable is set."""
         endpoint, config = self._parts.endpoint, self._parts.config
-        endpoint.sends = None
+        endpoint.sends = endpoint.pulls = None  # all of them go to the handlers below
         for code in SENDS:
             if code in endpoint.handlers:
                 endpoint.handlers[code] = _rejected

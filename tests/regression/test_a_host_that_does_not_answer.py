@@ -91,9 +91,10 @@ def test_a_host_that_answers_again_is_used_again(hole: BlackHole, cluster: Scrip
         futures = [producer.send_async(Message("T", b"x")) for _ in range(12)]
         assert all(future.result(10) for future in futures)
         hole.end()
-        back = ScriptedServer(hole.port)
+        back = ScriptedServer(
+            hole.port, lambda it: it.on(RequestCode.SEND_MESSAGE_V2, lambda one, _: stored(one))
+        )
         try:
-            back.on(RequestCode.SEND_MESSAGE_V2, lambda request, _: stored(request))
             back.wait_for(RequestCode.HEART_BEAT)  # found in background: nobody sends to it now
             futures = [producer.send_async(Message("T", b"x")) for _ in range(12)]
             found = {future.result(10).message_queue.broker_name for future in futures}

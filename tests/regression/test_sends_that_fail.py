@@ -231,9 +231,7 @@ def test_a_broker_that_restarts_within_the_budget_fails_no_send(
     back: list[ScriptedServer] = []
 
     def restart() -> None:
-        server = ScriptedServer(broker.port)
-        server.on(SEND, lambda request, _: stored(request))
-        back.append(server)
+        back.append(ScriptedServer(broker.port, lambda it: it.on(SEND, lambda one, _: stored(one))))
 
     again = threading.Timer(0.6, restart)
     again.start()

@@ -39,9 +39,15 @@ Handler = Callable[[RemotingCommand, Peer], RemotingCommand | None]
 
 
 class ScriptedServer:
-    """Listens at once; `close` ends everything."""
+    """Listens at once; `close` ends everything.
 
-    def __init__(self, port: int = 0) -> None:
+    `prepare` says what it answers before anybody reaches it: on a port that somebody tries again
+    and again, later is too late.
+    """
+
+    def __init__(
+        self, port: int = 0, prepare: Callable[[ScriptedServer], None] | None = None
+    ) -> None:
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
@@ -53,6 +59,8 @@ class ScriptedServer:
         self._closed = False
         for code in (RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT):
             self.on(code, lambda request, _: request.answer(ResponseCode.SUCCESS))
+        if prepare is not None:
+            prepare(self)
         self._spawn(self._accept)
 
     def on(self, code: int, handler: Handler) -> None:
