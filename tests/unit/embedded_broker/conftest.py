@@ -1,5 +1,6 @@
 """A core without store and handlers with peers for it; started brokers with connections."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from random import Random
@@ -79,6 +80,17 @@ def make_parts() -> PartsMaker:
         )
 
     return make
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def either_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which loop carries the sockets of servers that the test starts: it runs once on each."""
+    name = str(request.param)
+    if name == "asyncio":
+        monkeypatch.setitem(sys.modules, "uvloop", None)  # as where it is not installed
+    else:
+        pytest.importorskip("uvloop", reason="uvloop is not installed (extra fast)")
+    return name
 
 
 @pytest.fixture

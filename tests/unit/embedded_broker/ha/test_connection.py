@@ -14,6 +14,8 @@ from tests.unit.embedded_broker.ha.raw_slave import RawSlave, service_of
 
 SMALL = {"haListenPort": 0, "mappedFileSizeCommitLog": 4096}
 
+pytestmark = pytest.mark.usefixtures("either_loop")
+
 
 def log_of(broker: EmbeddedBroker) -> tuple[int, bytes]:
     """The end of the commit log, and all its bytes."""

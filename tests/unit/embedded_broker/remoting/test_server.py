@@ -49,7 +49,7 @@ class Rig:
 
 
 @pytest.fixture
-def rig(make_parts: Callable[..., BrokerParts]) -> Iterator[Rig]:
+def rig(make_parts: Callable[..., BrokerParts], either_loop: str) -> Iterator[Rig]:
     rig = Rig(make_parts())
     yield rig
     rig.server.close()
@@ -57,6 +57,12 @@ def rig(make_parts: Callable[..., BrokerParts]) -> Iterator[Rig]:
 
 def ask(opaque: int, **fields: str) -> RemotingCommand:
     return RemotingCommand(code=ASK, opaque=opaque, ext_fields=fields)
+
+
+def test_the_loop_is_uvloops_or_asyncios_own_where_that_is_not_installed(
+    rig: Rig, either_loop: str
+) -> None:
+    assert type(rig.server._loop).__module__.partition(".")[0] == either_loop
 
 
 @pytest.mark.case("W3")

@@ -24,6 +24,8 @@ from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
 BIG = bytes(range(256)) * 8192  # 2 MiB: many TLS records, and an answer in pieces
 Secure = Callable[..., WirePeer]
 
+pytestmark = pytest.mark.usefixtures("either_loop")
+
 
 @pytest.fixture
 def secure(certificates: Certificates) -> Iterator[Secure]:
