@@ -50,6 +50,7 @@ def serve(options: Mapping[str, object]) -> None:
 
 def _answer(broker: EmbeddedBroker, runtime: Runtime) -> None:
     traffic, budget, most, ended = runtime.traffic, broker._parts().store.budget, Most(), Event()
+    waiters = broker._parts().consume.waiters
 
     def sample() -> None:
         while not ended.wait(SAMPLE_EVERY_S):
@@ -61,6 +62,7 @@ def _answer(broker: EmbeddedBroker, runtime: Runtime) -> None:
     thread.start()
     for _ in sys.stdin:
         now = {
+            "parked": len(waiters),
             "unread": traffic.unread,
             "unfinished": traffic.unfinished,
             "closed": traffic.closed,
