@@ -160,10 +160,10 @@ def test_large_types_and_columns_that_are_never_null_work(
         write = frame.write.format("rocketmq").mode("append")
         write.options(nameServer=broker.namesrv_addr, topic="T").save()
         reader = spark.read.format("rocketmq").options(
-            nameServer=broker.namesrv_addr, subscribe="T", columns="body,properties,deliver_at"
+            nameServer=broker.namesrv_addr, subscribe="T", columns="body,keys,properties,deliver_at"
         )
         as_text = functions.col("deliver_at").cast("string").alias("deliver_at")
-        rows = reader.load().select("body", "properties", as_text).collect()
+        rows = reader.load().select("body", "keys", "properties", as_text).collect()
     finally:
         spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
     assert {bytes(row.body) for row in rows} == {b"%d" % number for number in range(50)}
