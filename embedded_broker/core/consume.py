@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from embedded_broker.core.filters import NO_TAG, Filter, Filters
 from embedded_broker.core.refusals import Reason, Refused
@@ -20,7 +20,7 @@ from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.memory_budget import physical_memory
-from embedded_broker.store.pull import GetResult, GetStatus
+from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus
 from embedded_broker.store.store_reader import StoreReader
 from embedded_broker.tables.consumers.filters import ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
@@ -56,28 +56,48 @@ class Forbidden(Refused):
         self.who = who
 
 
-@define(slots=True, eq=False)
-class Pull:
-    """What is asked for: at most `max_count` messages of a queue, from `offset` on.
+@frozen(eq=False)
+class PullTerms:
+    """What a reader asks for again and again: at most `max_count` messages of a queue.
 
     `expression` is the subscription that came along, of tags unless `expression_type` says
     otherwise; None means the one of the group's heartbeats, not older than `sub_version`.
-    `commit_offset` is committed on the way. `wait_ms`: how long to wait for a message, None not at
-    all. The broker may refuse all pulls that are `is_lite`.
+    `wait_ms`: how long to wait for a message, None not at all. The broker may refuse all pulls that
+    are `is_lite`.
     """
 
-    peer: Peer
     group: str
     topic: str
     queue_id: int
-    offset: int
     max_count: int
     expression: str | None = None
     expression_type: str | None = None
     sub_version: int = 0
-    commit_offset: int | None = None
     wait_ms: int | None = None
     is_lite: bool = False
+
+
+@define(slots=True, eq=False)
+class Pull:
+    """One pull, from `offset` on; `commit_offset` is committed on the way."""
+
+    peer: Peer
+    terms: PullTerms
+    offset: int
+    commit_offset: int | None = None
+
+
+@define(slots=True, eq=False)
+class Checked:
+    """What the checks of a pull have found: who reads, and what of which topic they want.
+
+    It holds for all pulls on the same terms, until something is done that is no pull; see
+    ``Door.changes``.
+    """
+
+    group: SubscriptionGroupConfig
+    topic: TopicConfig
+    wanted: Filter | None
 
 
 @define(slots=True, eq=False)
@@ -86,8 +106,7 @@ class Pulled:
 
     found: GetResult
     is_at_end: bool
-    topic: TopicConfig
-    group: SubscriptionGroupConfig
+    checked: Checked
     next_broker_id: int = 0
     """Which broker of this name the reader should ask next: 0 is the master."""
 
@@ -119,15 +138,42 @@ class Consume:
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
         """Give messages, or say why there are none; None: `reply` is told later."""
+        terms = pull.terms
         problem = None if pull.commit_offset is None else offset_problem(pull.commit_offset)
         if problem is not None:
             raise Refused(Reason.INVALID_PARAMETER, problem)
-        pulled, wanted = self._look(pull)
+        pulled = self._look(pull)
         if pull.commit_offset is not None and pulled.found.status is not GetStatus.OFFSET_RESET:
-            self._offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
-        if pulled.is_at_end and pull.wait_ms is not None and self._park(pull, wanted, reply):
+            self._offsets.commit(terms.group, terms.topic, terms.queue_id, pull.commit_offset)
+        is_parked = (
+            pulled.is_at_end
+            and terms.wait_ms is not None
+            and self._park(pull, pulled.checked.wanted, reply)
+        )
+        return None if is_parked else pulled
+
+    def read_on(
+        self,
+        terms: PullTerms,
+        checked: Checked,
+        offset: int,
+        commit_offset: int | None,
+        now_ms: int,
+    ) -> GetResult | None:
+        """Do a pull on terms that are ``checked``, if it is as most are and finds messages.
+
+        None: nothing was done, and `pull` is to be asked.
+        """
+        group, topic, queue_id, offsets = terms.group, terms.topic, terms.queue_id, self._offsets
+        if offsets.has_resets or self._config.flag("slaveReadEnable"):
             return None
-        return pulled
+        found = self._store.get(topic, queue_id, offset, terms.max_count, wanted=checked.wanted)
+        if not found.count or found.size > ANSWER_BYTES_MAX:
+            return None
+        self._note_handed_out(terms, offset, found, now_ms)
+        if commit_offset is not None:
+            offsets.commit(group, topic, queue_id, commit_offset)
+        return found
 
     def wanted_by(self, group: str, topic: str) -> Filter | None:
         """Give the filter of a connected group; None: every message, or nothing is known."""
@@ -150,35 +196,38 @@ class Consume:
 
     # -- reading ----------------------------------------------------------------------------
 
-    def _look(self, pull: Pull) -> tuple[Pulled, Filter | None]:
+    def _look(self, pull: Pull) -> Pulled:
         """Check a pull and read, unless the group's offset was reset: then it begins there."""
-        group, topic, wanted = self._checked(pull)
-        reset = self._offsets.take_reset(pull.group, pull.topic, pull.queue_id)
+        terms = pull.terms
+        checked = self._check(terms)
+        topic, queue_id = terms.topic, terms.queue_id
+        reset = self._offsets.take_reset(terms.group, topic, queue_id)
         if reset is not None:
-            low = self._store.min_offset(pull.topic, pull.queue_id)
-            high = self._store.max_offset(pull.topic, pull.queue_id)
+            low = self._store.min_offset(topic, queue_id)
+            high = self._store.max_offset(topic, queue_id)
             found = GetResult(GetStatus.OFFSET_RESET, reset, low, high, [], 0)
         else:
             found = self._store.get(
-                pull.topic, pull.queue_id, pull.offset, pull.max_count, wanted=wanted
+                topic, queue_id, pull.offset, terms.max_count, wanted=checked.wanted
             )
-        self._statistics.note_pull(pull.group, pull.topic, found.count, found.size)
-        self._deliveries.handed_out(
-            pull.group,
-            pull.topic,
-            pull.queue_id,
-            pull.offset,
-            found.next_begin_offset,
-            found.count,
-        )
+        self._note_handed_out(terms, pull.offset, found)
         is_at_end = not found.count and (
             found.status is GetStatus.OFFSET_OVERFLOW_ONE
             or (found.status is GetStatus.NO_MESSAGE_IN_QUEUE and pull.offset == 0)
         )
-        pulled = Pulled(found, is_at_end, topic, group)
+        pulled = Pulled(found, is_at_end, checked)
         if self._config.flag("slaveReadEnable"):
-            pulled.next_broker_id = self._broker_for(found, group)
-        return pulled, wanted
+            pulled.next_broker_id = self._broker_for(found, checked.group)
+        return pulled
+
+    def _note_handed_out(
+        self, terms: PullTerms, offset: int, found: GetResult, now_ms: int | None = None
+    ) -> None:
+        group, topic, count = terms.group, terms.topic, found.count
+        self._statistics.note_pull(group, topic, count, found.size)
+        self._deliveries.handed_out(
+            group, topic, terms.queue_id, offset, found.next_begin_offset, count, now_ms
+        )
 
     def _broker_for(self, found: GetResult, group: SubscriptionGroupConfig) -> int:
         """Say which broker of this name is asked next: a reader far behind goes to a slave.
@@ -195,14 +244,15 @@ class Consume:
         return 0 if self._config.int("brokerId") else group.broker_id
 
     def _park(self, pull: Pull, wanted: Filter | None, reply: Reply) -> bool:
-        wait_ms = pull.wait_ms or 0
+        wait_ms = pull.terms.wait_ms or 0
         if not self._config.flag("longPollingEnable"):
             wait_ms = self._config.int("shortPollingTimeMills")
         if wait_ms <= 0:
             return False
-        queues = {(pull.topic, pull.queue_id): pull.offset}
+        terms = pull.terms
+        queues = {(terms.topic, terms.queue_id): pull.offset}
         answer = partial(self._look_again, pull, reply)
-        return self.waiters.add(Waiter(pull.peer, pull.group, queues, wanted, answer), wait_ms)
+        return self.waiters.add(Waiter(pull.peer, terms.group, queues, wanted, answer), wait_ms)
 
     def _look_again(self, pull: Pull, reply: Reply, is_over: bool) -> bool:
         """Answer a pull that waited; false when nothing that came was wanted, and it may wait on.
@@ -215,7 +265,7 @@ class Consume:
                 pull.commit_offset = None
                 outcome = self._heir.pull(pull, reply)
             else:
-                outcome, _ = self._look(pull)
+                outcome = self._look(pull)
                 found = outcome.found
                 if (
                     not is_over
@@ -228,7 +278,7 @@ class Consume:
             outcome = refused
         except Exception as error:
             # Whoever happens to leave the door must not suffer; the puller hears of it.
-            logger.exception("a parked pull of %s failed", pull.topic)
+            logger.exception("a parked pull of %s failed", pull.terms.topic)
             outcome = Refused(Reason.FAILED, f"{type(error).__name__}: {error}")
         if outcome is not None:
             reply(outcome)
@@ -236,9 +286,9 @@ class Consume:
 
     # -- the checks, in order ---------------------------------------------------------------
 
-    def _checked(self, pull: Pull) -> tuple[SubscriptionGroupConfig, TopicConfig, Filter | None]:
+    def _check(self, terms: PullTerms) -> Checked:
         """Refuse a pull by the first check that fails, in the order of the original."""
-        if pull.is_lite and not self._config.flag("litePullMessageEnable"):
+        if terms.is_lite and not self._config.flag("litePullMessageEnable"):
             raise Forbidden(
                 Who.BROKER,
                 f"the broker[{self._address}] for lite pull consumer is forbidden: "
@@ -251,83 +301,85 @@ class Consume:
                 f"the broker[{self._address}] pulling message is forbidden: "
                 f"brokerPermission={perm} has no read bit (4)",
             )
-        group = self._group(pull)
-        topic = self._topic(pull)
-        if pull.expression is not None:
-            return group, topic, self.filters.of(pull.expression_type, pull.expression)
-        return group, topic, self._from_heartbeat(pull, group)
+        group = self._group(terms)
+        topic = self._topic(terms)
+        if terms.expression is not None:
+            wanted = self.filters.of(terms.expression_type, terms.expression)
+        else:
+            wanted = self._from_heartbeat(terms, group)
+        return Checked(group, topic, wanted)
 
-    def _group(self, pull: Pull) -> SubscriptionGroupConfig:
-        group = self._groups.find(pull.group)
+    def _group(self, terms: PullTerms) -> SubscriptionGroupConfig:
+        group = self._groups.find(terms.group)
         if group is None:
             raise Refused(
                 Reason.GROUP_NOT_EXIST,
-                f"subscription group [{pull.group}] does not exist: "
+                f"subscription group [{terms.group}] does not exist: "
                 "autoCreateSubscriptionGroup is false or the name is not legal",
             )
         if not group.consume_enable:
             raise Forbidden(
                 Who.GROUP,
-                f"subscription group no permission, {pull.group}: consumeEnable=false",
+                f"subscription group no permission, {terms.group}: consumeEnable=false",
             )
         return group
 
-    def _topic(self, pull: Pull) -> TopicConfig:
-        topic = self._topics.get(pull.topic)
+    def _topic(self, terms: PullTerms) -> TopicConfig:
+        topic = self._topics.get(terms.topic)
         if topic is None:
             raise Refused(
-                Reason.TOPIC_NOT_EXIST, f"topic[{pull.topic}] not exist, apply first please!"
+                Reason.TOPIC_NOT_EXIST, f"topic[{terms.topic}] not exist, apply first please!"
             )
         if not topic.perm & PERM_READ:
             raise Forbidden(
                 Who.TOPIC,
-                f"the topic[{pull.topic}] pulling message is forbidden: "
+                f"the topic[{terms.topic}] pulling message is forbidden: "
                 f"its perm={topic.perm} has no read bit (4)",
             )
-        if not 0 <= pull.queue_id < topic.read_queue_nums:
+        if not 0 <= terms.queue_id < topic.read_queue_nums:
             raise Refused(
                 Reason.INVALID_PARAMETER,
-                f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{pull.group}]",
+                f"queueId[{terms.queue_id}] is illegal, topic:[{terms.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{terms.group}]",
             )
         return topic
 
-    def _from_heartbeat(self, pull: Pull, group: SubscriptionGroupConfig) -> Filter | None:
+    def _from_heartbeat(self, terms: PullTerms, group: SubscriptionGroupConfig) -> Filter | None:
         """Give the filter of the subscription that the group's heartbeats registered."""
-        live = self._consumers.get(pull.group)
+        live = self._consumers.get(terms.group)
         if live is None:
             raise Refused(
                 Reason.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's group info not exist: no heartbeat of {pull.group}",
+                f"the consumer's group info not exist: no heartbeat of {terms.group}",
             )
         if live.is_broadcasting and not group.consume_broadcast_enable:
             raise Forbidden(
                 Who.BROADCASTING,
-                f"the consumer group[{pull.group}] can not consume by broadcast way: "
+                f"the consumer group[{terms.group}] can not consume by broadcast way: "
                 "consumeBroadcastEnable=false",
             )
-        if self._groups.is_forbidden(pull.group, pull.topic):
+        if self._groups.is_forbidden(terms.group, terms.topic):
             raise Forbidden(
                 Who.SUBSCRIPTION,
-                f"the consumer group[{pull.group}] is forbidden for topic[{pull.topic}]",
+                f"the consumer group[{terms.group}] is forbidden for topic[{terms.topic}]",
             )
-        data = live.subscriptions.get(pull.topic)
+        data = live.subscriptions.get(terms.topic)
         if data is None:
             raise Refused(
                 Reason.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's subscription not exist: {pull.group} has not "
-                f"subscribed to {pull.topic}",
+                f"the consumer's subscription not exist: {terms.group} has not "
+                f"subscribed to {terms.topic}",
             )
-        if data.sub_version < pull.sub_version:
+        if data.sub_version < terms.sub_version:
             is_tag = (data.expression_type or TAG) == TAG
             if not is_tag or not self._config.flag("acceptNewerSubVersion"):
                 raise Refused(
                     Reason.SUBSCRIPTION_NOT_LATEST,
                     f"the consumer's subscription not latest: the pull has subVersion "
-                    f"{pull.sub_version}, the last heartbeat {data.sub_version}",
+                    f"{terms.sub_version}, the last heartbeat {data.sub_version}",
                 )
             return None  # the client filters tags itself, so nothing is lost
-        return self._of_heartbeat(data, pull.group, pull.sub_version)
+        return self._of_heartbeat(data, terms.group, terms.sub_version)
 
     def _of_heartbeat(
         self, data: SubscriptionData, group: str, sub_version: int = 0

@@ -11,13 +11,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
-from embedded_broker.core.consume import Pull
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Action, Guards
 from embedded_broker.core.incoming import Incoming
@@ -47,6 +46,9 @@ from rocketmq_py.protocol.codes import (
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_headers
 
+if TYPE_CHECKING:
+    from embedded_broker.remoting.handlers.consume.pull_form import UsualPull
+
 logger = logging.getLogger(__name__)
 
 COMMANDS_PER_ENTRY = 64
@@ -61,6 +63,7 @@ BODY_BYTES_MAX = 1024 * 1024
 """A longer body of such a request is not read."""
 REMARK_MAX = 4096
 """Characters of a remark; names and values of clients stand in it."""
+_FOUND: Final = GetStatus.FOUND.value
 
 
 class SharedBytes(bytes):
@@ -157,10 +160,18 @@ class Sends(Protocol):
 class Pulls(Protocol):
     """Who takes pulls; ``handlers/consume/pull_message.py`` does."""
 
-    def read(self, connection: Connection, frame: Frame) -> tuple[int, Pull] | None:
-        """Give opaque and pull of a request that is one in its usual form."""
+    def read(self, frame: Frame) -> "UsualPull | None":
+        """Give what a request says that is one in its usual form."""
 
-    def take(self, opaque: int, pull: Pull, asked: LazyRequest) -> bytes | Handler | None:
+    def read_on(self, usual: "UsualPull", changes: int | None, now_ms: int) -> bytes | None:
+        """Do it if it is like one that was checked; give the frame of an answer with messages.
+
+        ``changes`` are those of the door; None when there are more already.
+        """
+
+    def take(
+        self, usual: "UsualPull", asked: LazyRequest, changes: int | None
+    ) -> bytes | Handler | None:
         """Do it; give the frame of an answer with messages, or who answers, or neither of them.
 
         Neither: the answer comes later.
@@ -329,11 +340,13 @@ class Endpoint:
         Raises what is wrong with the first bad header.
         """
         together: list[Send] = []
-        with self.door:
+        with self.door as door:
+            changes: int | None = door.changes
             now_ms, left = self.clock.now_ms, COMMANDS_PER_ENTRY
             sends = None if self.interceptors else self.sends
             # A send to a retry topic is an act of a consumer.
-            guarded = self.guards.concern(Action.PUB) or self.guards.concern(Action.SUB)
+            guards = self.guards
+            guarded = bool(guards) and (guards.concern(Action.PUB) or guards.concern(Action.SUB))
             pulls = None if self.interceptors or guarded else self.pulls
             try:
                 for number, frame in enumerate(frames, 1):
@@ -345,15 +358,19 @@ class Endpoint:
                             refused = self._check(connection, code, send.fields, frame.body)
                         if refused is None:
                             together.append(send)
+                            changes = None
                             continue
                     if together and sends is not None:
                         self._accept(sends, connection, together, now_ms, started_ns)
                         together = []
-                    if pulls is not None and self._take_pull(
-                        pulls, connection, frame, now_ms, started_ns
-                    ):
+                    usual = None if pulls is None else pulls.read(frame)
+                    if usual is not None and pulls is not None:
+                        self._take_pull(
+                            pulls, usual, connection, frame, now_ms, started_ns, changes
+                        )
                         left -= 1
                     else:
+                        changes = None
                         left -= self._take_any(connection, frame, refused, now_ms, started_ns)
                     left -= len(frame.body) + self._answered >> 16
                     self._answered = 0
@@ -362,6 +379,8 @@ class Endpoint:
             finally:
                 if together and sends is not None:
                     self._accept(sends, connection, together, now_ms, started_ns)
+                if changes is not None:
+                    door.has_only_read()
         return len(frames)
 
     def _take_any(
@@ -386,26 +405,32 @@ class Endpoint:
         return LONG_COUNTS if command.code in self._long else 1
 
     def _take_pull(
-        self, pulls: Pulls, connection: Connection, frame: Frame, now_ms: int, started_ns: int
-    ) -> bool:
-        """Handle a pull in its usual form; false when it is none."""
-        read = pulls.read(connection, frame)
-        if read is None:
-            return False
+        self,
+        pulls: Pulls,
+        usual: "UsualPull",
+        connection: Connection,
+        frame: Frame,
+        now_ms: int,
+        started_ns: int,
+        changes: int | None,
+    ) -> None:
+        """Handle a pull in its usual form."""
         kind, header, body = frame
         exchange = Exchange(self.name, connection, kind, header, len(body), now_ms, started_ns)
         self._journal.append(exchange)
-        asked = LazyRequest(connection, frame, exchange)
-        answer = pulls.take(*read, asked)
-        if isinstance(answer, bytes):
-            exchange.response_code = ResponseCode.SUCCESS
-            exchange.remark = GetStatus.FOUND.value
-            exchange.micros = (monotonic_ns() - started_ns) // 1000
-            self._answered += len(answer)
-            self.door.emit(connection, answer)
-        elif answer is not None:
-            self._handle_with(answer, asked.request())
-        return True
+        answer = pulls.read_on(usual, changes, now_ms)
+        if answer is None:
+            asked = LazyRequest(connection, frame, exchange)
+            outcome = pulls.take(usual, asked, changes)
+            if not isinstance(outcome, bytes):
+                if outcome is not None:
+                    self._handle_with(outcome, asked.request())
+                return
+            answer = outcome
+        exchange.response_code, exchange.remark = ResponseCode.SUCCESS, _FOUND
+        exchange.micros = (monotonic_ns() - started_ns) // 1000
+        self._answered += len(answer)
+        self.door.emit(connection, answer)
 
     def _check(
         self, connection: Connection, code: int, fields: dict[str, str], body: bytes

@@ -49,6 +49,8 @@ PIECE = 128 * 1024
 """Long answers are written in pieces of this size, each when the transport has taken the last."""
 LONG = 4 * PIECE
 """So many bytes are a long answer, or a long request."""
+APART = 4096
+"""Answers of this size are not joined: the copy costs more than it saves."""
 GIVE_BACK_S = 1.0
 STEP_NS = 500_000
 """Only what takes longer is counted as time of a turn."""
@@ -436,7 +438,12 @@ class TcpConnection(Connection):
         if self._later or len(data) >= LONG or (len(frames) > 1 and _are_long(frames)):
             self._write_later(frames)
             return
-        transport.write(data if len(frames) == 1 else b"".join(frames))
+        if len(frames) == 1:
+            transport.write(data)
+        elif len(data) < APART:
+            transport.write(b"".join(frames))
+        else:
+            transport.writelines(frames)
         size = transport.get_write_buffer_size()
         if size or self.noted:
             self._note(size)

@@ -69,6 +69,10 @@ class TlsTransport:
             rest = rest[self._secure.write(rest) :]
         self._flush()
 
+    def writelines(self, parts: list[bytes]) -> None:
+        """Write several one behind the other."""
+        self.write(b"".join(parts))
+
     def _flush(self) -> None:
         if self._outgoing.pending and not self._transport.is_closing():
             self._transport.write(self._outgoing.read())

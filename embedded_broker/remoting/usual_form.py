@@ -17,6 +17,7 @@ from rocketmq_py.protocol.json_text import loads
 OPAQUE_SAMPLE: Final = "1919191919"
 _INT32_MAX: Final = 0x7FFF_FFFF
 _TEXT_ONLY: Final = frozenset({str})
+_NO_REMARK: Final = (None, "")  # as Go writes it
 
 
 def usual_document(header: bytes, code: int) -> dict[str, Any] | None:
@@ -35,7 +36,7 @@ def usual_document(header: bytes, code: int) -> dict[str, Any] | None:
             and flag == 0
             and -_INT32_MAX <= opaque <= _INT32_MAX
             and 0 <= version <= _INT32_MAX
-            and document.get("remark") is None
+            and document.get("remark") in _NO_REMARK
             and _TEXT_ONLY.issuperset(map(type, document["extFields"].values()))
         ):
             return document

@@ -236,9 +236,9 @@ class BatchConsumeQueue(ConsumeQueue):
         raise StoreError(f"{self!r} holds batches: ask for `file_batches`")
 
     @override
-    def places_from(self, queue_offset: int, most: int) -> tuple[Sequence[int], Sequence[int]]:
+    def places_from(self, queue_offset: int, most: int) -> Sequence[int]:
         """Give nothing: places alone do not say how many messages lie there."""
-        return (), ()
+        return ()
 
 
 def batch_queue_of(

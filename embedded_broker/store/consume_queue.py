@@ -90,18 +90,13 @@ class ConsumeQueue:
 
         Entries that were never written show a size of 2147483647 and offset 0.
         """
-        return _ENTRY.iter_unpack(self._rest(queue_offset))
+        rest = self.files.read_file_from(queue_offset * ENTRY_SIZE, with_zeros=True)
+        return _ENTRY.iter_unpack(rest)
 
-    def _rest(self, queue_offset: int) -> memoryview:
-        """Show the entries from an offset to the end of its file: whole ones, written or not."""
-        return self.files.read_file_from(queue_offset * ENTRY_SIZE, with_zeros=True)
-
-    def places_from(self, queue_offset: int, most: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Give commit-log offsets and sizes of up to ``most`` entries, of one file only."""
-        part = self._rest(queue_offset)
-        count = min(len(part) // ENTRY_SIZE, most)
-        flat = _places_and_sizes(count).unpack(part[: count * ENTRY_SIZE])
-        return flat[::2], flat[1::2]
+    def places_from(self, queue_offset: int, most: int) -> Sequence[int]:
+        """Give up to ``most`` entries of one file: commit-log offset and size by turns."""
+        part = self.files.read_up_to(queue_offset * ENTRY_SIZE, most * ENTRY_SIZE)
+        return _places_and_sizes(len(part) // ENTRY_SIZE).unpack(part)
 
     def iterate(self, start: int, end: int | None = None) -> Iterator[tuple[int, Entry]]:
         """Give queue offset and entry from ``start`` up to ``end``, over all files."""

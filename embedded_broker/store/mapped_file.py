@@ -227,6 +227,20 @@ class MappedFileQueue:
             end = min(end, segment.data_end())
         return segment.view(inside, end - inside) if end > inside else memoryview(b"")
 
+    def read_up_to(self, offset: int, most: int) -> memoryview:
+        """Show at most so many bytes of the file that holds the offset, written or not.
+
+        All of them lie below ``max_offset``; there may be none.
+        """
+        if not self.min_offset <= offset < self.max_offset:
+            return memoryview(b"")
+        segment, inside = self._last, offset - self._file_at
+        left = self.max_offset - offset
+        if segment is None or inside < 0:
+            segment, inside = self.locate(offset)
+            left = self.file_size - inside
+        return segment.view(inside, min(left, most))
+
     def chunks(
         self, start: int, end: int, *, with_zeros: bool = False
     ) -> Iterator[tuple[int, memoryview]]:

@@ -27,7 +27,7 @@ from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_budget import MemoryBudget
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.placing import NOT_QUEUED
-from embedded_broker.store.pull import ANSWER_BYTES_MAX, PullLimits
+from embedded_broker.store.pull import ANSWER_BYTES_MAX, COUNT_MAX, PullLimits
 from embedded_broker.store.recovery import Opening, StoreRecovery, recover
 from embedded_broker.store.run import Arrivals, Run
 from embedded_broker.store.sizes import StoreSizes
@@ -310,9 +310,8 @@ class MessageStore(StoreReader):
                 size,
                 size_max,
             )
-        self._limits = PullLimits(
-            config.int("maxTransferCountOnMessageInMemory"), min(size, size_max)
-        )
+        count = config.int("maxTransferCountOnMessageInMemory")
+        self._limits = PullLimits(min(count, COUNT_MAX), min(size, size_max))
 
     # --- put ----------------------------------------------------------------------------------
 

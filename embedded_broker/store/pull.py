@@ -114,7 +114,7 @@ def read_queue(
     wanted: Filter | None,
     limits: PullLimits,
     *,
-    max_bytes: int,
+    max_bytes: int | None,
 ) -> GetResult:
     """Read messages that are wanted (None: all), from ``offset`` on.
 
@@ -134,8 +134,11 @@ def read_queue(
         status = GetStatus.OFFSET_OVERFLOW_ONE if one else GetStatus.OFFSET_OVERFLOW_BADLY
         return GetResult(status, high, low, high, [], 0)
 
-    most = max(min(max_count, limits.count, COUNT_MAX), 1)
-    bytes_max = min(max(max_bytes, 100), limits.total_bytes)
+    most, bytes_max = limits.count, limits.total_bytes
+    if max_count < most:
+        most = max(max_count, 1)
+    if max_bytes is not None:
+        bytes_max = min(max(max_bytes, 100), bytes_max)
     found = _read_all(log, queue, offset, most, bytes_max) if wanted is None else None
     if found is not None:
         return found
@@ -293,19 +296,19 @@ def _read_all(
 
     The log is only asked for whole runs of records that lie back to back.
     """
-    places, sizes = queue.places_from(offset, most)
+    places = queue.places_from(offset, most)
     if not places or places[0] < log.min_offset or places[0] < log.checked_from:
         return None
-    begin, last = places[0], len(sizes) - 1
-    total = places[last] + sizes[last] - begin
+    begin, sizes = places[0], places[1::2]
+    count, total = len(sizes), places[-2] + places[-1] - begin
     # Places grow by the size of the record at least: only equality leaves no gap.
     if total <= bytes_max and total == sum(sizes):
         spans = [(begin, total)]
     else:
         totals = list(accumulate(sizes))
-        last = max(bisect_right(totals, bytes_max), 1) - 1
-        total = totals[last]
-        spans = _spans(places[: last + 1], sizes[: last + 1])
+        count = max(bisect_right(totals, bytes_max), 1)
+        total = totals[count - 1]
+        spans = _spans(places[: 2 * count : 2], sizes[:count])
     views = []
     for at, size in spans:
         view = log.files.read(at, size)
@@ -313,7 +316,6 @@ def _read_all(
             return None
         views.append(view)
     low, high = queue.min_offset, queue.max_offset
-    count = last + 1
     return GetResult(GetStatus.FOUND, offset + count, low, high, views, count, total, spans)
 
 

@@ -26,7 +26,6 @@ from rocketmq_py.errors import BodyError, RecordError
 from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import MessageRecord
 
-_PULL_BYTES_MAX: Final = 128 * 1024 * 1024  # MAX_PULL_MSG_SIZE
 _ALL_TIME_MS: Final = 2**63 - 1
 _BEHIND_MAX: Final = 128 * 1024
 """Bytes of the log that are indexed in a few milliseconds."""
@@ -56,7 +55,7 @@ class StoreReader:
         max_count: int,
         *,
         wanted: Filter | None = None,
-        max_bytes: int = _PULL_BYTES_MAX,
+        max_bytes: int | None = None,
     ) -> GetResult:
         """Read messages of a queue from an offset on: those that are wanted.
 

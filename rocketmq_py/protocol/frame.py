@@ -79,6 +79,11 @@ class FrameDecoder:
         if self._failure is not None:
             raise self._failure
         buffer = self._buffer
+        if not buffer and self._wanted == _LENGTH_SIZE and type(data) is bytes:
+            one = self._only_frame(data)
+            if one is not None:
+                self._passed += len(data)
+                return [one]
         frames: list[Frame] = []
         if self._wanted > _LONG:
             missing = self._wanted - self._pieces_size - len(buffer)
@@ -113,6 +118,18 @@ class FrameDecoder:
                 buffer += memoryview(source)[rest:]
         self._passed += rest
         return frames
+
+    def _only_frame(self, data: bytes) -> Frame | None:
+        """Give what most chunks are: one frame, and nothing else."""
+        size = len(data)
+        if not _HEAD_SIZE <= size <= self._frame_size_max:
+            return None
+        length, kind_and_size = _HEAD.unpack_from(data)
+        body_at = _HEAD_SIZE + (kind_and_size & HEADER_SIZE_MAX)
+        kind = kind_and_size >> 24
+        if length != size - _LENGTH_SIZE or body_at > size or kind > SERIALIZE_TYPE_MAX:
+            return None
+        return Frame(kind, data[_HEAD_SIZE:body_at], data[body_at:])
 
     def _keep(self, data: Buffer) -> None:
         """Keep a piece of a long frame: as it is, unless it is small."""
@@ -181,16 +198,20 @@ class FrameDecoder:
         return FrameError(self._passed + at, "length", length, limit)
 
 
-def encode_head(serialize_type: int, header: bytes, body_size: int) -> bytes:
-    """Build a frame up to its body, which is sent behind it without being copied.
+def encode_head(
+    serialize_type: int, header: bytes, body_size: int, *, frame_size_max: int = FRAME_SIZE_MAX
+) -> bytes:
+    """Build a frame up to its body, which is sent behind it or joined to it.
 
     Raises `FrameError` as `encode_frame` does.
     """
-    length = 4 + len(header) + body_size
-    if length + _LENGTH_SIZE > FRAME_SIZE_MAX:
-        raise FrameError(0, "length", length, f"at most {FRAME_SIZE_MAX - _LENGTH_SIZE}")
-    frame = encode_frame(serialize_type, header)
-    return length.to_bytes(_LENGTH_SIZE, "big") + frame[_LENGTH_SIZE:]
+    header_size = len(header)
+    length = _LENGTH_SIZE + header_size + body_size
+    if header_size > HEADER_SIZE_MAX:
+        raise FrameError(5, "header length", header_size, f"at most {HEADER_SIZE_MAX}")
+    if length + _LENGTH_SIZE > frame_size_max:
+        raise FrameError(0, "length", length, f"at most {frame_size_max - _LENGTH_SIZE}")
+    return _HEAD.pack(length, serialize_type << 24 | header_size) + header
 
 
 def encode_headers(serialize_type: int, headers: Iterable[bytes]) -> list[bytes]:
@@ -212,13 +233,6 @@ def encode_frame(
     """
     parts: Sequence[Buffer]
     parts = (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body
-    header_size = len(header)
-    length = 4 + header_size
-    for part in parts:
-        length += len(part)
-    if header_size > HEADER_SIZE_MAX:
-        raise FrameError(5, "header length", header_size, f"at most {HEADER_SIZE_MAX}")
-    if length + _LENGTH_SIZE > frame_size_max:
-        raise FrameError(0, "length", length, f"at most {frame_size_max - _LENGTH_SIZE}")
-    head = _HEAD.pack(length, serialize_type << 24 | header_size)
-    return b"".join((head, header, *parts))
+    size = sum(map(len, parts))
+    head = encode_head(serialize_type, header, size, frame_size_max=frame_size_max)
+    return b"".join((head, *parts))

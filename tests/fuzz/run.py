@@ -15,7 +15,6 @@ from unittest.mock import patch
 from attrs import define, field
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.consume import Pull
 from embedded_broker.remoting.endpoint import (
     Connection,
     Endpoint,
@@ -24,6 +23,7 @@ from embedded_broker.remoting.endpoint import (
     Request,
     Send,
 )
+from embedded_broker.remoting.handlers.consume.pull_form import UsualPull
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -156,13 +156,21 @@ def counted(endpoint: Endpoint, funnel: Funnel) -> Iterator[None]:
             return sends.take(connection, some)
 
     class CountingPulls:
-        def read(self, connection: Connection, frame: Frame) -> tuple[int, Pull] | None:
-            return None if pulls is None else pulls.read(connection, frame)
+        def read(self, frame: Frame) -> UsualPull | None:
+            return None if pulls is None else pulls.read(frame)
 
-        def take(self, opaque: int, pull: Pull, asked: LazyRequest) -> bytes | Handler | None:
+        def read_on(self, usual: UsualPull, changes: int | None, now_ms: int) -> bytes | None:
+            assert pulls is not None
+            answer = pulls.read_on(usual, changes, now_ms)
+            funnel.handled += answer is not None
+            return answer
+
+        def take(
+            self, usual: UsualPull, asked: LazyRequest, changes: int | None
+        ) -> bytes | Handler | None:
             funnel.handled += 1
             assert pulls is not None
-            return pulls.take(opaque, pull, asked)
+            return pulls.take(usual, asked, changes)
 
     endpoint.handlers = {code: counting(handler) for code, handler in handlers.items()}
     endpoint.sends, endpoint.pulls = CountingSends(), CountingPulls()

@@ -40,21 +40,31 @@ class DeliveryLog:
         self._groups: dict[str, _GroupLog] = {}
 
     def handed_out(
-        self, group: str, topic: str, queue_id: int, begin: int, end: int, count: int
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        begin: int,
+        end: int,
+        count: int,
+        now_ms: int | None = None,
     ) -> None:
         """Note a pull's answer: `count` messages, found from offset `begin` to before `end`.
 
         `count` is smaller than the span when some were passed over, and 0 when nothing was found;
-        then the group waits at `end`.
+        then the group waits at `end`. `now_ms` spares a look at the clock.
         """
         log = self._groups.get(group)
         if log is None:
             log = self._groups[group] = _GroupLog()
-        place = log.place(topic, queue_id, begin)
+        place = log.places.get((topic, queue_id))
+        if place is None or begin < place.first_offset:
+            place = log.place(topic, queue_id, begin)
         place.next_offset = end
         if count:
             place.handed_end = end
-            log.hand_out(place.number, begin, end, count, self._now_ms())
+            now_ms = self._now_ms() if now_ms is None else now_ms
+            log.hand_out(place.number, begin, end, count, now_ms)
 
     def committed(self, group: str, topic: str, queue_id: int, before: int, after: int) -> None:
         """Note that a group's offset went from `before` (-1: none) to `after`.
@@ -194,12 +204,13 @@ class _GroupLog:
 
     def hand_out(self, number: int, begin: int, end: int, count: int, now_ms: int) -> None:
         """Add a row; rows leave as long as enough messages stay."""
-        ring = self.handed
-        ring.rows.extend((number, begin, end, count, now_ms))
-        self.remembered += count
-        while self.remembered - ring.rows[ring.begin + 3] >= DELIVERIES_KEPT:
-            self.remembered -= ring.rows[ring.begin + 3]
+        ring, remembered = self.handed, self.remembered + count
+        rows = ring.rows
+        rows.extend((number, begin, end, count, now_ms))
+        while remembered - (oldest := rows[ring.begin + 3]) >= DELIVERIES_KEPT:
+            remembered -= oldest
             ring.drop_oldest()
+        self.remembered = remembered
 
     def commit(self, number: int, before: int, after: int, now_ms: int) -> None:
         """Add a row; each stands for at least one message."""

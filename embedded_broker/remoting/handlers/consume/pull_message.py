@@ -11,23 +11,17 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
+from embedded_broker.core.consume import Checked, Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
-from embedded_broker.remoting.endpoint import (
-    Connection,
-    Endpoint,
-    Handler,
-    LazyRequest,
-    Request,
-    SharedBytes,
-)
+from embedded_broker.remoting.endpoint import Endpoint, Handler, LazyRequest, Request, SharedBytes
+from embedded_broker.remoting.handlers.consume.pull_form import PullForm, PullForms, UsualPull
 from embedded_broker.remoting.usual_form import answer_pattern, usual_document
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus
 from rocketmq_py.errors import HeaderError
-from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode, SerializeType
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode, SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame, encode_frame
+from rocketmq_py.protocol.frame import Frame, encode_head
 from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader, PullMessageResponseHeader
 
 LONG_ANSWER: Final = 64 * 1024
@@ -68,6 +62,7 @@ class PullMessageProcessor:
     _consume: Consume
     _profile: Profile
     _pattern: bytes = field(init=False)
+    _forms: PullForms = field(factory=PullForms, init=False)
     _joined: tuple[Sequence[tuple[int, int]], SharedBytes] | None = field(default=None, init=False)
     """The last long answer to those who are woken together: where its records lie, and they."""
     _is_to_forget: bool = field(default=False, init=False)
@@ -91,43 +86,73 @@ class PullMessageProcessor:
 
     # -- in the usual form ------------------------------------------------------------------
 
-    def read(self, connection: Connection, frame: Frame) -> tuple[int, Pull] | None:
-        """Give opaque and pull of a request 11 in its usual form; nothing is refused here."""
-        if frame.serialize_type != SerializeType.JSON or not frame.header.startswith(_BEGIN):
+    def read(self, frame: Frame) -> UsualPull | None:
+        """Give what a request 11 in its usual form says; nothing is refused here."""
+        kind, header, _ = frame
+        if kind != SerializeType.JSON or not header.startswith(_BEGIN):
             return None
-        document = usual_document(frame.header, RequestCode.PULL_MESSAGE)
+        known = self._forms.read(header)
+        if known is not None:
+            return known
+        document = usual_document(header, RequestCode.PULL_MESSAGE)
         if document is None:
             return None
         try:
-            header = PullMessageRequestHeader.from_ext(document["extFields"])
+            told = PullMessageRequestHeader.from_ext(document["extFields"])
         except HeaderError:
             return None  # `pull` says what is wrong with it
-        return document["opaque"], _pull_of(connection, header)
+        form = PullForm.of(told)
+        self._forms.learn(header, document, form)
+        commit_offset = told.commit_offset if form.is_committing else None
+        return UsualPull(form, told.queue_offset, commit_offset, document["opaque"])
 
-    def take(self, opaque: int, pull: Pull, asked: LazyRequest) -> bytes | Handler | None:
+    def read_on(self, usual: UsualPull, changes: int | None, now_ms: int) -> bytes | None:
+        """Do a pull like one that was checked; None: it is none, or there are no messages."""
+        form, offset, commit_offset, opaque = usual
+        checked = form.checked
+        if checked is None or form.checked_at != changes:
+            return None
+        try:
+            found = self._consume.read_on(form.terms, checked, offset, commit_offset, now_ms)
+        except Exception:  # noqa: BLE001 - `take` meets it again, and tells who asked
+            return None
+        return None if found is None else self._frame(found, checked, 0, opaque)
+
+    def take(
+        self, usual: UsualPull, asked: LazyRequest, changes: int | None
+    ) -> bytes | Handler | None:
         """Do what was read; give the frame of the answer, or who answers the request, or neither.
 
         Neither: it is answered later.
         """
+        form = usual.form
         try:
-            pulled = self._consume.pull(pull, partial(self._reply_to, asked))
+            pulled = self._consume.pull(
+                usual.pull(asked.connection), partial(self._reply_to, asked)
+            )
         except Exception as error:  # noqa: BLE001 - told to who asked, as of any handler
             return partial(self._tell, error)
         if pulled is None:
             return None
+        if changes is not None:
+            form.checked, form.checked_at = pulled.checked, changes
         found = pulled.found
         if found.status is not GetStatus.FOUND or found.size > ANSWER_BYTES_MAX:
             return partial(self._tell, pulled)
+        return self._frame(found, pulled.checked, pulled.next_broker_id, usual.opaque)
+
+    def _frame(self, found: GetResult, checked: Checked, next_broker_id: int, opaque: int) -> bytes:
+        """Give the answer to a pull that has found messages."""
         header = self._pattern % (
-            pulled.next_broker_id,
+            next_broker_id,
             found.next_begin_offset,
             found.min_offset,
             found.max_offset,
-            pulled.topic.topic_sys_flag,
-            pulled.group.group_sys_flag,
+            checked.topic.topic_sys_flag,
+            checked.group.group_sys_flag,
             opaque,
         )
-        return encode_frame(SerializeType.JSON, header, found.buffers)
+        return b"".join((encode_head(SerializeType.JSON, header, found.size), *found.buffers))
 
     def _tell(self, outcome: Pulled | Exception, request: Request) -> RemotingCommand:
         if isinstance(outcome, Pulled | Refused):
@@ -142,8 +167,9 @@ class PullMessageProcessor:
     def pull(self, request: Request, *, is_lite: bool = False) -> RemotingCommand | None:
         """11 and 361: records from an offset on; None while the pull waits."""
         header = PullMessageRequestHeader.from_ext(request.command.ext_fields)
-        pull = _pull_of(request.connection, header)
-        pull.is_lite = is_lite
+        form = PullForm.of(header, is_lite=is_lite)
+        commit_offset = header.commit_offset if form.is_committing else None
+        pull = Pull(request.connection, form.terms, header.queue_offset, commit_offset)
         try:
             pulled = self._consume.pull(pull, partial(self._reply, request))
         except Refused as refused:
@@ -168,8 +194,8 @@ class PullMessageProcessor:
             next_begin_offset=found.next_begin_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
-            topic_sys_flag=outcome.topic.topic_sys_flag,
-            group_sys_flag=outcome.group.group_sys_flag,
+            topic_sys_flag=outcome.checked.topic.topic_sys_flag,
+            group_sys_flag=outcome.checked.group.group_sys_flag,
         )
         remark = found.status.value
         code = _CODES.get(remark, ResponseCode.PULL_OFFSET_MOVED)
@@ -195,20 +221,3 @@ class PullMessageProcessor:
             self._is_to_forget = False
             if not self._consume.waiters.is_waking:
                 self._joined = None
-
-
-def _pull_of(connection: Connection, header: PullMessageRequestHeader) -> Pull:
-    flags = header.sys_flag
-    return Pull(
-        connection,
-        header.consumer_group,
-        header.topic,
-        header.queue_id,
-        header.queue_offset,
-        header.max_msg_nums,
-        (header.subscription or "") if flags & PullSysFlag.SUBSCRIPTION else None,
-        header.expression_type,
-        header.sub_version,
-        header.commit_offset if flags & PullSysFlag.COMMIT_OFFSET else None,
-        header.suspend_timeout_millis if flags & PullSysFlag.SUSPEND else None,
-    )

@@ -45,7 +45,7 @@ def test_what_is_read_can_be_decoded_and_says_the_same(name: str, value: object)
     assert (document["code"], document["opaque"]) == (command.code, command.opaque)
     assert (document["extFields"], document["version"]) == (command.ext_fields, command.version)
     assert not command.flag
-    assert command.remark is None
+    assert not command.remark
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_single_entries_cannot_be_asked_for() -> None:
     queue = _filled()
     with pytest.raises(StoreError, match="holds batches"):
         queue.file_entries(0)
-    assert queue.places_from(0, 1) == ((), ())
+    assert queue.places_from(0, 1) == ()
 
 
 @pytest.mark.parametrize("batches", range(len(COUNTS) + 1))

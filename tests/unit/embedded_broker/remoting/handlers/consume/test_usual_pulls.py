@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pytest
@@ -11,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.core.consume import Checked, Consume, PullTerms
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Pulls
+from embedded_broker.remoting.handlers.consume.pull_form import PullForms
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -58,9 +63,9 @@ class Asked(NamedTuple):
         return first, second
 
 
-@pytest.fixture
-def asked() -> Iterator[Asked]:
-    clock = VirtualClock()
+@contextmanager
+def broker_asked() -> Iterator[Asked]:
+    clock = VirtualClock(datetime(2030, 1, 1, tzinfo=UTC))
     with EmbeddedBroker(clock=clock, session_clock=clock, tcp=False) as broker:
         parts, peer = broker._parts(), RawPeer()
         parts.endpoint.connected(peer)
@@ -78,6 +83,12 @@ def asked() -> Iterator[Asked]:
             "consumerDataSet": [consumer("consumers", {"T": "A"}), consumer("all", {"T": "*"})],
         }
         one.ask(RemotingCommand(34, body=dumps(heartbeat)))
+        yield one
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    with broker_asked() as one:
         yield one
 
 
@@ -177,12 +188,109 @@ TEXTS = st.text(max_size=5) | st.integers(-(2**70), 2**70).map(str)
 @given(st.sampled_from(sorted(pull_fields("T"))), TEXTS)
 def test_an_odd_field_is_read_as_the_decoded_one_or_not_at_all(name: str, value: str) -> None:
     processor = PullMessageProcessor.__new__(PullMessageProcessor)
+    processor._forms = PullForms()
     fields = pull_fields("T") | {name: value}
     (frame,) = FrameDecoder().feed(RemotingCommand(PULL, ext_fields=fields).encode())
-    read = processor.read(Peer(), frame)
+    read = processor.read(frame)
     if read is None:
         return
     header = PullMessageRequestHeader.from_ext(RemotingCommand.decode(frame).ext_fields)
-    assert (header.topic, header.consumer_group) == (read[1].topic, read[1].group)
-    assert (header.queue_id, header.queue_offset) == (read[1].queue_id, read[1].offset)
-    assert (header.max_msg_nums, header.sub_version) == (read[1].max_count, read[1].sub_version)
+    terms = read.form.terms
+    assert (header.topic, header.consumer_group) == (terms.topic, terms.group)
+    assert (header.queue_id, header.queue_offset) == (terms.queue_id, read.offset)
+    assert (header.max_msg_nums, header.sub_version) == (terms.max_count, terms.sub_version)
+
+
+# -- pulls like those before ---------------------------------------------------------------------
+
+
+def test_a_pull_like_one_that_was_checked_is_not_checked_again(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [asked.ask(pull(offset)) for offset in (3, 3, 3, 8)]
+
+    def check(_: Consume, terms: PullTerms) -> Checked:
+        raise AssertionError(terms)
+
+    monkeypatch.setattr(Consume, "_check", check)
+    assert [asked.ask(pull(offset)) for offset in (3, 3, 3, 8)] == expected
+    asked.ask(RemotingCommand(105, ext_fields={"topic": "T"}))  # which might have changed anything
+    assert b"AssertionError" in asked.ask(pull(3))
+
+
+FULL = pull(3, sysFlag=str(COMMIT), commitOffset="2", consumerGroup="all")
+
+
+def request(code: int, body: object = b"", **fields: str) -> RemotingCommand:
+    data = body if isinstance(body, bytes) else dumps(body)
+    return RemotingCommand(code, 5, ext_fields=fields, body=data)
+
+
+def heartbeat(expression: str, version: int) -> RemotingCommand:
+    body = {
+        "clientID": "c1",
+        "producerDataSet": [],
+        "consumerDataSet": [consumer("all", {"T": expression}, sub_version=version)],
+    }
+    return request(34, body)
+
+
+RESET = {"timestamp": "-2", "isForce": "true", "queueId": "0", "offset": "5"}
+CHANGES = {
+    "the topic is not to be read": [request(17, **topic_fields("T", perm=2))],
+    "the topic has no queue": [request(17, **topic_fields("T", queues=0))],
+    "the topic is gone": [request(215, topic="T")],
+    "the group is not to consume": [request(200, {"groupName": "all", "consumeEnable": False})],
+    "the group may not read the topic": [
+        request(353, group="all", topic="T", readable="false"),
+    ],
+    "the broker is not to be read": [request(25, b"brokerPermission=2")],
+    "fewer at once": [request(25, b"maxTransferCountOnMessageInMemory=2")],
+    "less at once": [request(25, b"maxTransferBytesOnMessageInMemory=400")],
+    "the client is gone": [request(35, clientID="c1", consumerGroup="all")],
+    "other tags": [heartbeat("B", 2)],
+    "the offset is reset": [request(222, topic="T", group="all", **RESET)],
+    "slaves may be read": [
+        request(200, {"groupName": "all", "brokerId": 3}),
+        request(25, b"slaveReadEnable=true"),
+    ],
+    "another message": [RemotingCommand(310, 1, ext_fields=send_fields("T"), body=b"last")],
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("together", [False, True])
+def test_what_changes_between_two_pulls_is_seen_by_the_second(
+    changes: list[RemotingCommand], together: bool
+) -> None:
+    said = []
+    for is_usual in (True, False):
+        with broker_asked() as one:
+            if not is_usual:
+                one.parts.endpoint.pulls = None
+            before = [one.ask(FULL) for _ in range(4)][-1]
+            if together:
+                told = one.ask(*changes, FULL)
+            else:
+                told = b"".join(one.ask(command) for command in changes) + one.ask(FULL)
+        assert before not in told
+        said.append((before, re.sub(rb"broker\[.*?\]", b"", told)))
+    assert said[0] == said[1]
+
+
+def test_what_the_program_changes_is_seen_as_well(asked: Asked) -> None:
+    found = [asked.ask(FULL) for _ in range(4)][-1]
+    asked.parts.config.update(brokerPermission=2)
+    assert b"brokerPermission=2" in asked.ask(FULL)
+    asked.parts.config.update(brokerPermission=6)
+    assert asked.ask(FULL) == found
+
+
+def test_a_damaged_record_is_told_of_by_any_pull(asked: Asked) -> None:
+    assert b"FOUND" in [asked.ask(FULL) for _ in range(4)][-1]
+    log = asked.parts.store.log
+    log.checked_from = log.max_offset
+    log.files.write(4, bytes(4))  # the magic of the first record
+    first, second = asked.both(pull(0, sysFlag="0", consumerGroup="all"))
+    assert first == second
+    assert b"damaged" in first
