@@ -76,6 +76,16 @@ def test_frames_are_found_whatever_the_cut(rig: Rig, dial: Dial) -> None:
     assert [client.receive().opaque for _ in range(3)] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("sizes", [(10, 20, 30), (5000, 6000, 7000), (5000, 10, 9000), (10, 5000)])
+def test_answers_that_leave_together_leave_in_their_order(
+    rig: Rig, dial: Dial, sizes: tuple[int, ...]
+) -> None:
+    client = dial(rig.address)
+    texts = [str(number) * size for number, size in enumerate(sizes)]
+    client.write(b"".join(ask(1, text=text).encode() for text in texts))
+    assert [client.receive().ext_fields["text"] for _ in texts] == texts
+
+
 @pytest.mark.case("W4")
 def test_a_frame_over_the_limit_closes_that_connection_and_no_other(rig: Rig, dial: Dial) -> None:
     bad, good = dial(rig.address), dial(rig.address)

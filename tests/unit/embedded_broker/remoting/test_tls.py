@@ -19,7 +19,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder
 from tests.certificates import Certificate, Certificates
 from tests.unit.embedded_broker.peers import RawClient
-from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, pull_fields, send_fields
 
 BIG = bytes(range(256)) * 8192  # 2 MiB: many TLS records, and an answer in pieces
 Secure = Callable[..., WirePeer]
@@ -80,6 +80,21 @@ def test_a_long_message_comes_back_whole(permissive: EmbeddedBroker, secure: Sec
     for queue in "123":
         pulled = pulled if pulled.code == 0 else peer.pull("T", queueId=queue)
     assert BIG in pulled.body
+
+
+def test_answers_that_leave_together_leave_in_their_order(
+    permissive: EmbeddedBroker, secure: Secure
+) -> None:
+    peer = secure(permissive.addr)
+    sent = [bytes([number]) * 5000 for number in range(3)]
+    for body in sent:
+        assert peer.ask(310, send_fields("T"), body).code == 0
+    asked = [
+        RemotingCommand(11, n, ext_fields=pull_fields("T", n, maxMsgNums="1")) for n in range(3)
+    ]
+    peer.write(b"".join(command.encode() for command in asked))
+    for number, body in enumerate(sent):
+        assert body in peer.answer(number).body
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
