@@ -99,7 +99,7 @@ class PullForms:
             and len(offset) <= _OFFSET_DIGITS_MAX
             and len(commit) <= _OFFSET_DIGITS_MAX
             and len(opaque) <= _OPAQUE_DIGITS_MAX
-            and not opaque.startswith(b"0")  # which no number of JSON does
+            and (not opaque.startswith(b"0") or len(opaque) == 1)  # as numbers of JSON are
         ):
             committed = int(commit) if form.is_committing else None
             # UsualPull(...) itself calls a function of Python's to do the same.

@@ -80,7 +80,7 @@ def test_the_second_header_of_a_form_teaches_it(pattern: str) -> None:
     learn(forms, text(pattern, 0, 0, 1))
     assert forms.read(text(pattern, 32, 0, 2)) is None
     learn(forms, text(pattern, 32, 0, 2))
-    for numbers in ((64, 32, 3), (10**17, 7, 999_999_999), (5, 10**12, 40)):
+    for numbers in ((64, 32, 3), (10**17, 7, 999_999_999), (5, 10**12, 40), (0, 0, 0)):
         header = text(pattern, *numbers)
         assert same(parts(forms.read(header)), whole(header))
         assert forms.read(header) is not None
@@ -94,6 +94,8 @@ def test_the_second_header_of_a_form_teaches_it(pattern: str) -> None:
         (0, "-1", 3),
         (0, 0, "-3"),
         (0, 0, "03"),
+        (0, 0, "00"),
+        (0, 0, ""),
         (0, 0, "3.0"),
         (0, 0, '"3"'),
         ("x", 0, 3),
