@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
+from typing import Final
 
 from attrs import define, field, frozen
 
@@ -36,6 +37,9 @@ from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_READ
 
 logger = logging.getLogger(__name__)
+
+_CODES_KEPT: Final = 32
+"""A longer list of tags is a filter of its own for each who asks; so is a condition of SQL."""
 
 
 class Who(Enum):
@@ -98,6 +102,14 @@ class Checked:
     group: SubscriptionGroupConfig
     topic: TopicConfig
     wanted: Filter | None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it may be kept for every queue that a group reads."""
+        wanted = self.wanted
+        return wanted is None or not (
+            wanted.reads_properties or wanted.codes is None or len(wanted.codes) > _CODES_KEPT
+        )
 
 
 @define(slots=True, eq=False)
@@ -165,7 +177,7 @@ class Consume:
         None: nothing was done, and `pull` is to be asked.
         """
         group, topic, queue_id, offsets = terms.group, terms.topic, terms.queue_id, self._offsets
-        if offsets.has_resets or self._config.flag("slaveReadEnable"):
+        if offsets.is_reset(group, topic, queue_id) or self._config.flag("slaveReadEnable"):
             return None
         found = self._store.get(topic, queue_id, offset, terms.max_count, wanted=checked.wanted)
         if not found.count or found.size > ANSWER_BYTES_MAX:

@@ -103,6 +103,11 @@ class TcpServer:
         self._connections: dict[Open, str] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writing: deque[TcpConnection] = deque()
+        self.takes_parts = False
+        """Whether transports take several answers at once without joining them.
+
+        asyncio's own either join them, or forget to say that they are full (gh-127655).
+        """
         self.turns = Turns(self.call_soon)
         self._doors: set[Door] = set()
         self._is_giving_back = False
@@ -277,6 +282,7 @@ class TcpServer:
         for address in self._protocols:
             await self._open(address)
         self._loop = asyncio.get_running_loop()
+        self.takes_parts = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._ready.set()
         await self._stop.wait()
         for address in list(self._servers):
@@ -440,10 +446,10 @@ class TcpConnection(Connection):
             return
         if len(frames) == 1:
             transport.write(data)
-        elif len(data) < APART:
-            transport.write(b"".join(frames))
-        else:
+        elif self._server.takes_parts and len(data) >= APART:
             transport.writelines(frames)
+        else:
+            transport.write(b"".join(frames))
         size = transport.get_write_buffer_size()
         if size or self.noted:
             self._note(size)

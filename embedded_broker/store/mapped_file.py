@@ -238,7 +238,7 @@ class MappedFileQueue:
         left = self.max_offset - offset
         if segment is None or inside < 0:
             segment, inside = self.locate(offset)
-            left = self.file_size - inside
+            left = min(left, self.file_size - inside)
         return segment.view(inside, min(left, most))
 
     def chunks(

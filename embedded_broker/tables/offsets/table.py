@@ -75,11 +75,6 @@ class OffsetTable(Table):
         """Say whether a reset waits for the next pull; commits are stale until then."""
         return bool(self._resets) and (group, topic, queue_id) in self._resets
 
-    @property
-    def has_resets(self) -> bool:
-        """Whether any reset waits for a pull."""
-        return bool(self._resets)
-
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Give the offset of a pending reset, which is then over; None without one."""
         if not self._resets:

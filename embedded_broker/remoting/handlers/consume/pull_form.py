@@ -161,8 +161,9 @@ def _is_sound(header: bytes, document: dict[str, Any], pieces: Pieces) -> bool:
         (_OPAQUE, str(opaque), str(_SAMPLE_OPAQUE)),
     ):
         sample = sample.replace(mark + value.encode(), mark + other.encode(), 1)
+    numbers = map(str.encode, (*_SAMPLE_FIELDS.values(), str(_SAMPLE_OPAQUE)))
     like = {**document, "extFields": {**fields, **_SAMPLE_FIELDS}, "opaque": _SAMPLE_OPAQUE}
     try:
-        return _cut(sample)[0] == pieces and bool(loads(sample) == like)
+        return _cut(sample) == (pieces, *numbers) and bool(loads(sample) == like)
     except ValueError:
         return False

@@ -15,13 +15,14 @@ from embedded_broker.core.consume import Checked, Consume, Forbidden, Pull, Pull
 from embedded_broker.core.refusals import Refused
 from embedded_broker.remoting.endpoint import Endpoint, Handler, LazyRequest, Request, SharedBytes
 from embedded_broker.remoting.handlers.consume.pull_form import PullForm, PullForms, UsualPull
+from embedded_broker.remoting.journal import HEADER_KEPT_MAX
 from embedded_broker.remoting.usual_form import answer_pattern, usual_document
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame, encode_head
+from rocketmq_py.protocol.frame import Frame, encode_frame
 from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader, PullMessageResponseHeader
 
 LONG_ANSWER: Final = 64 * 1024
@@ -89,7 +90,11 @@ class PullMessageProcessor:
     def read(self, frame: Frame) -> UsualPull | None:
         """Give what a request 11 in its usual form says; nothing is refused here."""
         kind, header, _ = frame
-        if kind != SerializeType.JSON or not header.startswith(_BEGIN):
+        if (
+            kind != SerializeType.JSON
+            or not header.startswith(_BEGIN)
+            or len(header) > HEADER_KEPT_MAX
+        ):
             return None
         known = self._forms.read(header)
         if known is not None:
@@ -134,7 +139,7 @@ class PullMessageProcessor:
             return partial(self._tell, error)
         if pulled is None:
             return None
-        if changes is not None:
+        if changes is not None and pulled.checked.is_small:
             form.checked, form.checked_at = pulled.checked, changes
         found = pulled.found
         if found.status is not GetStatus.FOUND or found.size > ANSWER_BYTES_MAX:
@@ -152,7 +157,7 @@ class PullMessageProcessor:
             checked.group.group_sys_flag,
             opaque,
         )
-        return b"".join((encode_head(SerializeType.JSON, header, found.size), *found.buffers))
+        return encode_frame(SerializeType.JSON, header, found.buffers)
 
     def _tell(self, outcome: Pulled | Exception, request: Request) -> RemotingCommand:
         if isinstance(outcome, Pulled | Refused):

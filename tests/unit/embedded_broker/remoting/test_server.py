@@ -63,6 +63,7 @@ def test_the_loop_is_uvloops_or_asyncios_own_where_that_is_not_installed(
     rig: Rig, either_loop: str
 ) -> None:
     assert type(rig.server._loop).__module__.partition(".")[0] == either_loop
+    assert rig.server.takes_parts == (either_loop == "uvloop")
 
 
 @pytest.mark.case("W3")

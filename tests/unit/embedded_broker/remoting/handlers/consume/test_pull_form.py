@@ -116,6 +116,14 @@ def test_unusual_numbers_are_left_to_who_reads_all(
     assert forms.read(text(pattern, *numbers)) is None
 
 
+def test_a_header_without_the_marks_teaches_nothing() -> None:
+    forms = PullForms()
+    pattern = JAVA.replace('"commitOffset":"<C>"', '"commitOffset": "<C>"')
+    header = text(pattern, 0, 171717171717171717, 1)
+    learn(forms, header, header)
+    assert set(forms._known.values()) == {None}
+
+
 def test_forms_differ_in_all_but_the_numbers() -> None:
     forms = PullForms()
     for queue in "12":

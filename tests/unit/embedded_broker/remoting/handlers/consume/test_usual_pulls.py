@@ -294,3 +294,32 @@ def test_a_damaged_record_is_told_of_by_any_pull(asked: Asked) -> None:
     first, second = asked.both(pull(0, sysFlag="0", consumerGroup="all"))
     assert first == second
     assert b"damaged" in first
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "is_kept"),
+    [
+        ("A", "TAG", True),
+        ("||".join(f"T{number}" for number in range(500)), "TAG", False),
+        ("TAGS = 'A'", "SQL92", False),
+    ],
+)
+def test_a_large_filter_is_not_kept_for_every_queue(
+    asked: Asked, expression: str, kind: str, is_kept: bool
+) -> None:
+    asked.parts.config.update(enablePropertyFilter=True)
+    command = pull(subscription=expression, expressionType=kind)
+    for _ in range(3):
+        asked.ask(command)
+    usual = asked.pulls.read(FrameDecoder().feed(command.encode())[0])
+    assert usual is not None
+    assert (usual.form.checked is not None) == is_kept
+
+
+def test_a_reset_that_waits_holds_up_nobody_else(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [asked.ask(FULL) for _ in range(3)][-1]
+    asked.parts.offsets.reset("consumers", "T", 0, 5, tell=True)
+    monkeypatch.setattr(Consume, "_check", None)
+    assert asked.ask(FULL) == expected
