@@ -51,6 +51,7 @@ LONG = 4 * PIECE
 """So many bytes are a long answer, or a long request."""
 APART = 4096
 """Answers of this size are not joined: the copy costs more than it saves."""
+ACCEPT_ROUNDS = 5
 GIVE_BACK_S = 1.0
 STEP_NS = 500_000
 """Only what takes longer is counted as time of a turn."""
@@ -285,6 +286,7 @@ class TcpServer:
         self.takes_parts = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._ready.set()
         await self._stop.wait()
+        await _let_accepts_end()
         for address in list(self._servers):
             self._servers.pop(address).close()
         await self._end(set(self._connections.values()))
@@ -306,6 +308,7 @@ class TcpServer:
         await self._servers[address].start_serving()
 
     async def _close_address(self, address: str) -> None:
+        await _let_accepts_end()
         server = self._servers.pop(address, None)
         if server is not None:
             server.close()
@@ -679,6 +682,22 @@ class SocketProtocol(asyncio.Protocol):
             connection.forget_answers()
             self._server.forget(connection)
             self._endpoint.disconnected(connection)
+
+
+async def _let_accepts_end() -> None:
+    """Wait until what is accepted already has a transport, bounded.
+
+    asyncio's own loop makes it in a task, which loses the socket if the server is closed meanwhile.
+    """
+    for _ in range(ACCEPT_ROUNDS):
+        tasks = {task for task in asyncio.all_tasks() if not _is_own(task)}
+        if not tasks:
+            return
+        await asyncio.wait(tasks, timeout=1.0)
+
+
+def _is_own(task: "asyncio.Task[Any]") -> bool:
+    return getattr(task.get_coro(), "__qualname__", "").startswith(f"{TcpServer.__name__}.")
 
 
 def _are_long(frames: list[bytes]) -> bool:

@@ -1,8 +1,11 @@
 """TCP: frames in any cut, bad frames, slow and vanishing peers."""
 
 import asyncio
+import gc
 import socket
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from threading import Event, get_ident
 from threading import enumerate as threads
 from typing import cast
@@ -53,6 +56,18 @@ def rig(make_parts: Callable[..., BrokerParts], either_loop: str) -> Iterator[Ri
     rig = Rig(make_parts())
     yield rig
     rig.server.close()
+
+
+def test_who_is_being_accepted_while_the_server_closes_is_closed_as_well(rig: Rig) -> None:
+    host, _, port = rig.address.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(socket.create_connection((host, int(port)), 5))
+        rig.server.close()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            gc.collect()
+    assert [str(one.message) for one in told] == []
 
 
 def ask(opaque: int, **fields: str) -> RemotingCommand:
