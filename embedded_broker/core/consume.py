@@ -256,12 +256,12 @@ class Consume:
         return 0 if self._config.int("brokerId") else group.broker_id
 
     def _park(self, pull: Pull, wanted: Filter | None, reply: Reply) -> bool:
-        wait_ms = pull.terms.wait_ms or 0
+        terms = pull.terms
+        wait_ms = terms.wait_ms or 0
         if not self._config.flag("longPollingEnable"):
             wait_ms = self._config.int("shortPollingTimeMills")
         if wait_ms <= 0:
             return False
-        terms = pull.terms
         queues = {(terms.topic, terms.queue_id): pull.offset}
         answer = partial(self._look_again, pull, reply)
         return self.waiters.add(Waiter(pull.peer, terms.group, queues, wanted, answer), wait_ms)

@@ -278,6 +278,14 @@ def test_what_changes_between_two_pulls_is_seen_by_the_second(
     assert said[0] == said[1]
 
 
+def test_whatever_is_no_pull_counts_as_a_change(asked: Asked) -> None:
+    door, send = asked.parts.door, CHANGES["another message"]
+    for commands, grows in (([FULL, FULL], 0), (send, 1), ([*send, FULL], 1), ([FULL, *send], 1)):
+        before = door.changes
+        asked.ask(*commands)
+        assert door.changes - before == grows
+
+
 def test_what_the_program_changes_is_seen_as_well(asked: Asked) -> None:
     found = [asked.ask(FULL) for _ in range(4)][-1]
     asked.parts.config.update(brokerPermission=2)
@@ -287,11 +295,12 @@ def test_what_the_program_changes_is_seen_as_well(asked: Asked) -> None:
 
 
 def test_a_damaged_record_is_told_of_by_any_pull(asked: Asked) -> None:
-    assert b"FOUND" in [asked.ask(FULL) for _ in range(4)][-1]
+    command = pull(0, sysFlag="0", consumerGroup="all")
+    assert b"FOUND" in [asked.ask(command) for _ in range(4)][-1]  # it is not checked any more
     log = asked.parts.store.log
     log.checked_from = log.max_offset
     log.files.write(4, bytes(4))  # the magic of the first record
-    first, second = asked.both(pull(0, sysFlag="0", consumerGroup="all"))
+    first, second = asked.both(command)
     assert first == second
     assert b"damaged" in first
 
