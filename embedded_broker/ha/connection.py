@@ -5,11 +5,8 @@ of ``DefaultHAConnection``. Imported only when a broker listens for slaves. Must
 sent next, and when. Read on: ``service.py``, which decides.
 """
 
-import asyncio
-import socket
-import struct
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from embedded_broker.ha.service import HAService, Slave
 from embedded_broker.tables.peer import is_loopback
@@ -36,7 +33,30 @@ class Server(Protocol):
         """Note that it has ended."""
 
 
-class HAConnection(asyncio.Protocol):
+class Transport(Protocol):
+    """What it needs of a socket; ``remoting.socket_transport.SocketTransport`` is one."""
+
+    high: int
+    """When more bytes than this wait, writing is to pause."""
+
+    @property
+    def remote(self) -> tuple[str, int]:
+        """Host and port of the peer."""
+
+    def write(self, data: bytes) -> None:
+        """Write now what the peer takes, and the rest when it does."""
+
+    def is_closing(self) -> bool:
+        """Say whether nothing can be written any more."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+    def reset_on_close(self) -> None:
+        """Let the kernel send a reset when the socket closes."""
+
+
+class HAConnection:
     """Serves one slave from its first report until its end.
 
     While the broker is paused nothing is taken note of and nothing leaves.
@@ -56,18 +76,16 @@ class HAConnection(asyncio.Protocol):
         self._refuse = refuse
         self._decoder = ReportDecoder()
         self._report: int | None = None
-        self._transport: asyncio.Transport | None = None
+        self._transport: Transport | None = None
         self._slave: Slave | None = None
         self._is_full = False
         self._is_asked = False
 
     # -- the socket -------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: Transport) -> None:
         """Begin to serve a slave, unless there are too many connections or it may not."""
-        transport = cast("asyncio.Transport", transport)
-        name = transport.get_extra_info("peername")
-        host = str(name[0]) if isinstance(name, tuple) else "127.0.0.1"
+        host, port = transport.remote
         if not is_loopback(host) and not self._allow_remote():
             self._refuse(
                 f"a slave at {host} is refused: it would read everything (allowRemoteAdmin=false)"
@@ -77,11 +95,10 @@ class HAConnection(asyncio.Protocol):
         if not self._server.has_room():
             transport.abort()
             return
-        transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
+        transport.high = WRITE_BUFFER_MAX
         self._transport = transport
         service = self._service
         self._server.adopt(self, service.address)
-        port = name[1] if isinstance(name, tuple) else 0
         with service.door:
             self._slave = service.add(self, f"{host}:{port}")
 
@@ -101,7 +118,7 @@ class HAConnection(asyncio.Protocol):
         self._is_full = False
         self._go_on()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         """Let the broker forget the slave."""
         slave, self._slave = self._slave, None
         if slave is not None:
@@ -129,9 +146,8 @@ class HAConnection(asyncio.Protocol):
 
     def reset_on_close(self) -> None:
         """Let the kernel send a reset when the socket closes. On the loop's thread."""
-        peer = None if self._transport is None else self._transport.get_extra_info("socket")
-        if peer is not None:
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if self._transport is not None:
+            self._transport.reset_on_close()
 
     # -- the work, on the loop's thread -----------------------------------------------------
 
@@ -152,7 +168,7 @@ class HAConnection(asyncio.Protocol):
             return
         self._send(service, slave, transport)
 
-    def _send(self, service: HAService, slave: Slave, transport: asyncio.Transport) -> None:
+    def _send(self, service: HAService, slave: Slave, transport: Transport) -> None:
         """Send pieces until the slave has all, does not read so fast, or others have their turn."""
         left = TURN_BYTES
         while not self._is_full:

@@ -6,12 +6,13 @@ frames, requests. Read on: ``embedded_broker/settings/tls.py`` for certificates,
 which owns the sockets.
 """
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from ssl import MemoryBIO, SSLContext, SSLError, SSLObject, SSLWantReadError
-from typing import Any, Final
+from typing import Final
+
+from embedded_broker.remoting.socket_transport import SocketTransport
 
 HANDSHAKE_S = 10.0
 """A peer that has said hello has so long to end its handshake."""
@@ -28,7 +29,7 @@ class TlsTransport:
     __slots__ = ("_fail", "_incoming", "_is_ready", "_limit", "_outgoing", "_secure", "_transport")
 
     def __init__(
-        self, transport: asyncio.Transport, context: SSLContext, fail: Callable[[str], None]
+        self, transport: SocketTransport, context: SSLContext, fail: Callable[[str], None]
     ) -> None:
         self._transport = transport
         self._incoming = MemoryBIO()
@@ -37,7 +38,7 @@ class TlsTransport:
         self._is_ready = False
         self._fail = fail
         told = partial(fail, f"its TLS handshake took more than {HANDSHAKE_S} s")
-        self._limit = asyncio.get_running_loop().call_later(HANDSHAKE_S, told)
+        self._limit = transport.call_later(HANDSHAKE_S, told)
 
     def receive(self, data: bytes) -> bytes:
         """Give what came in so far; nothing during the handshake."""
@@ -111,6 +112,6 @@ class TlsTransport:
         """Let the peer go on."""
         self._transport.resume_reading()
 
-    def get_extra_info(self, name: str) -> Any:  # Any: as asyncio has it
-        """Tell about the socket."""
-        return self._transport.get_extra_info(name)
+    def reset_on_close(self) -> None:
+        """Let the kernel send a reset when the socket closes."""
+        self._transport.reset_on_close()

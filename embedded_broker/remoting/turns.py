@@ -20,7 +20,7 @@ TURN_NS: Final = 2_000_000
 class Turns:
     """Steps that wait for their turn. ``call_soon`` runs a call in the next turn of the loop."""
 
-    __slots__ = ("_again", "_call_soon", "_fresh", "_is_set", "_used_ns")
+    __slots__ = ("_again", "_call_soon", "_fresh", "_is_set", "_used_ns", "is_over")
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
         self._call_soon = call_soon
@@ -28,15 +28,13 @@ class Turns:
         self._again: deque[Callable[[], None]] = deque()
         self._is_set = False
         self._used_ns = 0
-
-    @property
-    def is_over(self) -> bool:
+        self.is_over = False
         """Whether the time of this turn is used up: what comes now is to wait."""
-        return self._used_ns >= TURN_NS
 
     def use(self, took_ns: int) -> None:
         """Note that so much time of this turn has gone."""
         self._used_ns += took_ns
+        self.is_over = self._used_ns >= TURN_NS
         self._set()
 
     def wait(self, step: Callable[[], None], *, again: bool) -> None:
@@ -61,7 +59,7 @@ class Turns:
             again.popleft()()
             if monotonic_ns() >= until_ns:
                 break
-        self._is_set = False
+        self._is_set = self.is_over = False
         self._used_ns = 0
         if fresh or again:
             self._set()

@@ -76,7 +76,7 @@ WANTS: dict[str, tuple[Callable[[], None], ...]] = {
     "test": (plugin,),
     "zstd": (zstd,),
 }
-"""All extras but `fast`: without that one the broker runs as well, on the loop of asyncio."""
+"""All extras but `fast`: without that one the broker runs as well."""
 
 told: dict[str, list[str]] = {}
 for extra in sys.argv[1:]:

@@ -13,6 +13,7 @@ from embedded_broker import EmbeddedBroker
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.remoting import socket_loop
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
@@ -82,14 +83,14 @@ def make_parts() -> PartsMaker:
     return make
 
 
-@pytest.fixture(params=["uvloop", "asyncio"])
-def either_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which loop carries the sockets of servers that the test starts: it runs once on each."""
+@pytest.fixture(params=["epoll", "selectors"])
+def either_wait(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How servers that the test starts wait for sockets: it runs once as on each platform."""
     name = str(request.param)
-    if name == "asyncio":
-        monkeypatch.setitem(sys.modules, "uvloop", None)  # as where it is not installed
-    else:
-        pytest.importorskip("uvloop", reason="uvloop is not installed (extra fast)")
+    if name == "selectors":
+        monkeypatch.setattr(socket_loop, "make_poll", socket_loop.Selector)
+    elif sys.platform != "linux":
+        pytest.skip("epoll is Linux'")
     return name
 
 

@@ -38,11 +38,12 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         _ = embedded_broker.Nonsense
 
 
-def test_a_broker_without_tcp_loads_neither_asyncio_nor_ssl() -> None:
+@pytest.mark.parametrize("tcp", [False, True])
+def test_a_broker_loads_neither_asyncio_nor_ssl(*, tcp: bool) -> None:
     program = (
         "import sys\n"
         "from embedded_broker import EmbeddedBroker\n"
-        "with EmbeddedBroker(tcp=False) as broker:\n"
+        f"with EmbeddedBroker(tcp={tcp}) as broker:\n"
         "    broker.send('T', b'x')\n"
         "print(sorted({'asyncio', 'ssl', 'typer', 'rich'} & set(sys.modules)))\n"
     )

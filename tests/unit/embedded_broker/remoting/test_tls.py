@@ -24,7 +24,7 @@ from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, pull_fields,
 BIG = bytes(range(256)) * 8192  # 2 MiB: many TLS records, and an answer in pieces
 Secure = Callable[..., WirePeer]
 
-pytestmark = pytest.mark.usefixtures("either_loop")
+pytestmark = pytest.mark.usefixtures("either_wait")
 
 
 @pytest.fixture

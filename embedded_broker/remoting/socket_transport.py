@@ -1,0 +1,339 @@
+"""One accepted socket on the loop: bytes in, bytes out, nothing blocks.
+
+Answers: what is told when a peer writes, reads slowly or goes away, and what happens to bytes that
+it does not take at once: they wait here as they are, without a copy. The rules are those of
+asyncio's transports. Must not know: frames, TLS. Read on: ``socket_loop.py``, which tells when, and
+``tcp_connection.py``, which is told.
+"""
+
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.socket_loop import READ, WRITE, SocketLoop, Timer
+
+logger = logging.getLogger(__name__)
+
+READ_SIZE: Final = 256 * 1024
+"""Most bytes of one read."""
+PARTS: Final = 64
+"""Most parts of one write."""
+ACCEPTS: Final = 128
+"""So many peers are accepted before others have their turn."""
+ACCEPT_AGAIN_S: Final = 1.0
+"""How long nobody is accepted when the system has no room for a socket."""
+
+_LINGER_NOT: Final = struct.pack("ii", 1, 0)
+_HAS_SENDMSG: Final = hasattr(socket.socket, "sendmsg")
+
+Bytes = bytes | memoryview
+
+
+class Received(Protocol):
+    """Who is told what happens to a socket. Called on the thread of the loop."""
+
+    def connection_made(self, transport: "SocketTransport") -> None:
+        """Begin."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the peer wrote, in any pieces."""
+
+    def pause_writing(self) -> None:
+        """Hear that more waits than ``high``."""
+
+    def resume_writing(self) -> None:
+        """Hear that the peer has read most of that."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End: nothing is told after this. None: the peer or this side has closed it."""
+
+
+class SocketTransport:
+    """Reads and writes an accepted socket, which it owns. Used on the thread of the loop.
+
+    ``high``: when more bytes than this wait, whoever writes is told to pause.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_buffered",
+        "_events",
+        "_fd",
+        "_is_closing",
+        "_is_full",
+        "_is_lost",
+        "_is_reading",
+        "_loop",
+        "_protocol",
+        "_recv_into",
+        "_send",
+        "_socket",
+        "_space",
+        "high",
+        "local",
+        "remote",
+    )
+
+    def __init__(
+        self, loop: SocketLoop, sock: socket.socket, space: memoryview, protocol: Received
+    ) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._recv_into, self._send = sock.recv_into, sock.send
+        self._space = space
+        self._protocol = protocol
+        self._buffer: deque[Bytes] = deque()
+        self._buffered = 0
+        self._events = 0
+        self._is_reading = True
+        self._is_full = self._is_closing = self._is_lost = False
+        self.high = 65_536
+        self.remote, self.local = _name(sock.getpeername), _name(sock.getsockname)
+        protocol.connection_made(self)
+        self._watch()
+
+    @property
+    def call_later(self) -> Callable[[float, Callable[[], None]], Timer]:
+        """Make a call in so many seconds, on the thread of the loop."""
+        return self._loop.call_later
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def pause_reading(self) -> None:
+        """Leave what the peer writes where it is; idempotent."""
+        if self._is_reading:
+            self._is_reading = False
+            self._watch()
+
+    def resume_reading(self) -> None:
+        """Read on; idempotent, and without effect on what is closed."""
+        if not self._is_reading and not self._is_closing:
+            self._is_reading = True
+            self._watch()
+
+    def _on_ready(self, events: int) -> None:
+        if self._is_reading and events != WRITE:
+            space = self._space
+            try:
+                size = self._recv_into(space)
+            except (BlockingIOError, InterruptedError):
+                size = -1
+            except OSError as error:
+                self._lose(error)
+                return
+            if size > 0:
+                try:
+                    self._protocol.data_received(bytes(space[:size]))
+                except Exception as error:
+                    logger.exception("closing the connection to %s: its bytes failed", self.remote)
+                    self._lose(error)
+            elif not size:
+                self.close()
+        if self._buffer and events != READ:
+            self._write_on()
+
+    # -- writing ----------------------------------------------------------------------------
+
+    def write(self, data: Bytes) -> None:
+        """Write now what the peer takes, and the rest when it does."""
+        if self._is_lost:
+            return
+        if not self._buffer:
+            try:
+                sent = self._send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError as error:
+                self._lose(error)
+                return
+            if sent == len(data):
+                return
+            self._hold(memoryview(data)[sent:] if sent else data)
+            self._watch()
+        elif data:
+            self._hold(data)
+
+    def writelines(self, parts: Sequence[Bytes]) -> None:
+        """Write several, one behind the other; they are not joined."""
+        if self._is_lost:
+            return
+        is_first = not self._buffer
+        for part in parts:
+            if part:
+                self._hold(part, tell=False)
+        if is_first and self._buffer:
+            self._write_on()
+        self._tell_if_full()
+        self._watch()
+
+    def get_write_buffer_size(self) -> int:
+        """Give the bytes that the peer has not taken."""
+        return self._buffered
+
+    def _hold(self, data: Bytes, *, tell: bool = True) -> None:
+        self._buffer.append(data)
+        self._buffered += len(data)
+        if tell:
+            self._tell_if_full()
+
+    def _tell_if_full(self) -> None:
+        if self._buffered > self.high and not self._is_full and not self._is_lost:
+            self._is_full = True
+            self._protocol.pause_writing()
+
+    def _write_on(self) -> None:
+        """Write what waits, as far as the peer takes it."""
+        buffer = self._buffer
+        try:
+            sent = self._send_some()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        self._buffered -= sent
+        while sent:
+            first = buffer[0]
+            if sent < len(first):
+                buffer[0] = memoryview(first)[sent:]
+                break
+            sent -= len(first)
+            buffer.popleft()
+        if self._is_full and self._buffered <= self.high // 4:
+            self._is_full = False
+            self._protocol.resume_writing()
+        if not self._buffer:
+            if self._is_closing:
+                self._lose(None)
+            else:
+                self._watch()
+
+    def _send_some(self) -> int:
+        if len(self._buffer) > 1 and _HAS_SENDMSG:
+            return self._socket.sendmsg(list(islice(self._buffer, PARTS)))
+        return self._send(self._buffer[0])
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def is_closing(self) -> bool:
+        """Say whether it is closed, or will be when the peer has read what waits."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Close when the peer has taken what waits; nothing is read any more. Idempotent."""
+        if self._is_closing:
+            return
+        self._is_closing, self._is_reading = True, False
+        if self._buffer:
+            self._watch()
+        else:
+            self._lose(None)
+
+    def abort(self) -> None:
+        """Close now; what waits is dropped. Idempotent."""
+        self._lose(None)
+
+    def reset_on_close(self) -> None:
+        """Let the kernel send a reset when the socket closes."""
+        if not self._is_lost:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+
+    def _lose(self, error: Exception | None) -> None:
+        if self._is_lost:
+            return
+        self._is_lost = self._is_closing = True
+        self._is_reading = False
+        self._buffer.clear()
+        self._buffered = 0
+        self._watch()
+        self._loop.call_soon(lambda: self._end(error))
+
+    def _end(self, error: Exception | None) -> None:
+        try:
+            self._protocol.connection_lost(error)
+        finally:
+            self._socket.close()
+
+    def _watch(self) -> None:
+        """Have the loop wait for what is wanted now."""
+        events = (READ if self._is_reading else 0) | (WRITE if self._buffer else 0)
+        if events != self._events:
+            self._events = events
+            if events:
+                self._loop.watch(self._fd, events, self._on_ready)
+            else:
+                self._loop.forget(self._fd)
+
+
+class Acceptor:
+    """Accepts peers of one listening socket, each served by what ``make`` makes.
+
+    A peer that comes when the system has no room for a socket waits in the listener's backlog;
+    ``warnings`` are told.
+    """
+
+    __slots__ = ("_loop", "_make", "_socket", "_space", "_warnings", "is_closed")
+
+    def __init__(
+        self,
+        loop: SocketLoop,
+        listener: socket.socket,
+        make: Callable[[], Received],
+        warnings: RareLines,
+    ) -> None:
+        self._loop = loop
+        self._socket = listener
+        self._make = make
+        self._warnings = warnings
+        self._space = memoryview(bytearray(READ_SIZE))
+        """Every read goes there first: one at a time is going on."""
+        self.is_closed = False
+        self._watch()
+
+    def close(self) -> None:
+        """Accept no more, and close the listener; idempotent."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._loop.forget(self._socket.fileno())
+            self._socket.close()
+
+    def _watch(self) -> None:
+        if not self.is_closed:
+            self._loop.watch(self._socket.fileno(), READ, self._accept)
+
+    def _accept(self, _: int) -> None:
+        for _turn in range(ACCEPTS):
+            try:
+                sock, _name_of_peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptor, or no memory for one
+                self._warnings.warn(f"no peer is accepted for {ACCEPT_AGAIN_S} s: {error}")
+                self._loop.forget(self._socket.fileno())
+                self._loop.call_later(ACCEPT_AGAIN_S, self._watch)
+                return
+            sock.setblocking(False)
+            if sock.family != getattr(socket, "AF_UNIX", None):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                SocketTransport(self._loop, sock, self._space, self._make())
+            except Exception:
+                logger.exception("a peer that was accepted cannot be served")
+                sock.close()
+
+
+def _name(ask: Callable[[], object]) -> tuple[str, int]:
+    """Give host and port of a socket's end; one without a name counts as loopback."""
+    try:
+        name = ask()
+    except OSError:  # the peer is gone already
+        name = None
+    if isinstance(name, tuple) and len(name) >= 2:
+        return str(name[0]), int(name[1])
+    return "127.0.0.1", 0

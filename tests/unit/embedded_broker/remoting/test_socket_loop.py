@@ -1,0 +1,165 @@
+"""The loop of the sockets: in which order calls are made, and that none is missed or too much."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import pytest
+
+from embedded_broker.remoting.socket_loop import READ, WRITE, SocketLoop
+
+GUARD_S = 20.0
+
+pytestmark = pytest.mark.usefixtures("either_wait")
+
+
+@pytest.fixture
+def loop(either_wait: str) -> Iterator[SocketLoop]:
+    loop = SocketLoop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    one, other = socket.socketpair()
+    with one, other:
+        one.setblocking(False)
+        yield one, other
+
+
+def test_calls_are_made_in_their_order_and_stop_comes_behind_those_that_wait(
+    loop: SocketLoop,
+) -> None:
+    made: list[int] = []
+    loop.call_soon(lambda: made.append(1))
+    loop.stop()
+    loop.call_soon(lambda: made.append(2))
+    loop.run()
+    assert made == [1, 2]
+
+
+def test_what_a_call_asks_for_is_done_after_another_look_at_the_sockets(
+    loop: SocketLoop, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    one, other = ends
+    done: list[str] = []
+
+    def first() -> None:
+        done.append("first")
+        other.send(b"x")
+        loop.call_soon(second)
+
+    def second() -> None:
+        done.append("second")
+        loop.stop()
+
+    def read(_: int) -> None:
+        done.append(f"read {one.recv(10)!r}")
+
+    loop.watch(one.fileno(), READ, read)
+    loop.call_soon(first)
+    loop.run()
+    assert done == ["first", "read b'x'", "second"]
+
+
+def test_timers_come_in_the_order_of_their_time_and_cancelled_ones_do_not(loop: SocketLoop) -> None:
+    done: list[int] = []
+    loop.call_later(0.02, loop.stop)
+    loop.call_later(0.01, lambda: done.append(2))
+    loop.call_later(0, lambda: done.append(1))
+    never = loop.call_later(0, lambda: done.append(3))
+    never.cancel()
+    loop.run()
+    assert done == [1, 2]
+    assert never.call is None
+
+
+def test_what_a_socket_is_ready_for_is_said_and_watched_until_it_is_forgotten(
+    loop: SocketLoop, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    one, other = ends
+    told: list[int] = []
+
+    def handle(events: int) -> None:
+        told.append(events)
+        if events == WRITE:
+            other.send(b"x")
+            loop.watch(one.fileno(), READ | WRITE, handle)
+        elif events == READ | WRITE:
+            loop.watch(one.fileno(), READ, handle)
+        else:
+            loop.forget(one.fileno())
+            loop.forget(one.fileno())
+            loop.stop()
+
+    loop.watch(one.fileno(), WRITE, handle)
+    loop.run()
+    assert told == [WRITE, READ | WRITE, READ]
+
+
+def test_who_was_forgotten_hears_nothing_that_was_seen_before(
+    loop: SocketLoop, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    told: list[str] = []
+
+    def forget(name: str) -> None:
+        told.append(name)
+        for one in ends:
+            loop.forget(one.fileno())
+        loop.stop()
+
+    loop.watch(ends[0].fileno(), WRITE, lambda _: forget("one"))
+    loop.watch(ends[1].fileno(), WRITE, lambda _: forget("other"))
+    loop.run()
+    assert len(told) == 1
+
+
+def test_a_call_or_handler_that_fails_is_told_and_the_loop_goes_on(
+    loop: SocketLoop,
+    ends: tuple[socket.socket, socket.socket],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(what: str) -> None:
+        loop.forget(ends[0].fileno())
+        loop.call_soon(loop.stop)
+        raise RuntimeError(what)
+
+    loop.watch(ends[0].fileno(), WRITE, lambda _: fail("of the handler"))
+    loop.call_soon(lambda: fail("of the call"))
+    loop.run()
+    told = [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
+    assert told == ["of the handler", "of the call"]
+
+
+def test_no_call_of_another_thread_is_missed(loop: SocketLoop) -> None:
+    rounds = 2000
+    running = Thread(target=loop.run)
+    running.start()
+    others = [Thread(target=call_and_wait, args=(loop, rounds)) for _ in range(3)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(GUARD_S)
+    assert not any(other.is_alive() for other in others)
+    loop.stop()
+    running.join(GUARD_S)
+    assert not running.is_alive()
+
+
+def call_and_wait(loop: SocketLoop, rounds: int) -> None:
+    """Make calls one after the other, each when the loop may just have gone to sleep."""
+    for _ in range(rounds):
+        done = Event()
+        loop.call_soon(done.set)
+        if not done.wait(GUARD_S):
+            raise AssertionError("a call was not made")
+
+
+def test_a_closed_loop_hears_nobody() -> None:
+    loop = SocketLoop()
+    loop.close()
+    loop.call_soon(lambda: None)
+    loop.stop()
