@@ -184,7 +184,7 @@ class Consume:
             return None
         self._note_handed_out(terms, offset, found, now_ms)
         if commit_offset is not None:
-            offsets.commit(group, topic, queue_id, commit_offset)
+            offsets.commit(group, topic, queue_id, commit_offset, now_ms)
         return found
 
     def wanted_by(self, group: str, topic: str) -> Filter | None:

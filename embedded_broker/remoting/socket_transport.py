@@ -60,6 +60,7 @@ class SocketTransport:
     """
 
     __slots__ = (
+        "__weakref__",
         "_buffer",
         "_buffered",
         "_events",
@@ -76,6 +77,7 @@ class SocketTransport:
         "_space",
         "high",
         "local",
+        "receive",
         "remote",
     )
 
@@ -94,6 +96,8 @@ class SocketTransport:
         self._is_reading = True
         self._is_full = self._is_closing = self._is_lost = False
         self.high = 65_536
+        self.receive = protocol.data_received
+        """Who takes what comes next; a protocol that knows its peer may say so."""
         self.remote, self.local = _name(sock.getpeername), _name(sock.getsockname)
         protocol.connection_made(self)
         self._watch()
@@ -129,7 +133,7 @@ class SocketTransport:
                 return
             if size > 0:
                 try:
-                    self._protocol.data_received(bytes(space[:size]))
+                    self.receive(bytes(space[:size]))
                 except Exception as error:
                     logger.exception("closing the connection to %s: its bytes failed", self.remote)
                     self._lose(error)
@@ -255,8 +259,10 @@ class SocketTransport:
         self._loop.call_soon(lambda: self._end(error))
 
     def _end(self, error: Exception | None) -> None:
+        protocol = self._protocol
+        del self._protocol, self.receive  # or both would wait for the garbage collector
         try:
-            self._protocol.connection_lost(error)
+            protocol.connection_lost(error)
         finally:
             self._socket.close()
 

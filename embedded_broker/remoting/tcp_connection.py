@@ -313,7 +313,6 @@ class SocketProtocol(Received):
         "_connection",
         "_decoder",
         "_endpoint",
-        "_receive",
         "_server",
         "_tls",
         "_transport",
@@ -328,7 +327,6 @@ class SocketProtocol(Received):
         self._connection: TcpConnection | None = None
         self._transport: SocketTransport | None = None
         self._turns = server.turns
-        self._receive = self._receive_first
         self._tls: TlsTransport | None = None
 
     def connection_made(self, transport: SocketTransport) -> None:
@@ -343,18 +341,13 @@ class SocketProtocol(Received):
         self._endpoint.connected(connection)
 
     def data_received(self, data: bytes) -> None:
-        """Have the endpoint cut and handle frames."""
-        connection = self._connection
-        if connection is not None and not connection.closed:
-            self._receive(connection, data)
-
-    def _receive_first(self, connection: TcpConnection, data: bytes) -> None:
         """Learn from the first byte what the peer speaks, and whether that is served."""
-        server, transport = self._server, self._transport
-        mode = server.tls_mode
-        self._receive = self._receive_plain
+        connection, server, transport = self._connection, self._server, self._transport
+        if connection is None or transport is None or connection.closed:
+            return
+        receive = self._receive_plain
         if data[0] == HELLO:
-            if server.tls is None or transport is None:
+            if server.tls is None:
                 self._refuse(
                     connection, "it speaks TLS, which is off: give the broker tls=Tls(...)"
                 )
@@ -363,21 +356,29 @@ class SocketProtocol(Received):
 
             self._tls = TlsTransport(transport, server.tls, partial(self._refuse, connection))
             connection.use_tls(self._tls)
-            self._receive = self._receive_tls
-        elif mode == "enforcing":
+            receive = self._receive_tls
+        elif server.tls_mode == "enforcing":
             self._refuse(connection, "it does not speak TLS, which is enforced")
             return
-        self._receive(connection, data)
+        transport.receive = receive
+        receive(data)
 
     def _refuse(self, connection: TcpConnection, reason: str) -> None:
         self._server.refused.warn(f"closing {connection!r}: {reason}")
         connection.close()
 
-    def _receive_tls(self, connection: TcpConnection, data: bytes) -> None:
+    def _receive_tls(self, data: bytes) -> None:
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
         if self._tls is not None and (plain := self._tls.receive(data)):
-            self._receive_plain(connection, plain)
+            self._receive_plain(plain)
 
-    def _receive_plain(self, connection: TcpConnection, data: bytes) -> None:
+    def _receive_plain(self, data: bytes) -> None:
+        """Have the endpoint cut and handle frames."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
         if self._turns.is_over:
             connection.wait_turn(partial(self._read, connection, data), again=False)
         else:

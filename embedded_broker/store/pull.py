@@ -199,7 +199,8 @@ def _walk(
     places = [(start, stop - start) for start, stop in spans]
     views = (log.files.read(at, size) for at, size in places)
     buffers = [view for view in views if view is not None]
-    return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, total, places)
+    size = sum(map(len, buffers))
+    return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, size, places)
 
 
 def _walk_batches(

@@ -66,10 +66,18 @@ class DeliveryLog:
             now_ms = self._now_ms() if now_ms is None else now_ms
             log.hand_out(place.number, begin, end, count, now_ms)
 
-    def committed(self, group: str, topic: str, queue_id: int, before: int, after: int) -> None:
+    def committed(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        before: int,
+        after: int,
+        now_ms: int | None = None,
+    ) -> None:
         """Note that a group's offset went from `before` (-1: none) to `after`.
 
-        A step backwards acknowledges nothing and is not kept.
+        A step backwards acknowledges nothing and is not kept. `now_ms` spares a look at the clock.
         """
         if after <= before:
             return
@@ -77,7 +85,7 @@ class DeliveryLog:
         if log is None:
             log = self._groups[group] = _GroupLog()
         place = log.places.get((topic, queue_id)) or log.place(topic, queue_id, after)
-        log.commit(place.number, before, after, self._now_ms())
+        log.commit(place.number, before, after, self._now_ms() if now_ms is None else now_ms)
 
     def moved(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Note that a group continues elsewhere, because its offset was reset."""

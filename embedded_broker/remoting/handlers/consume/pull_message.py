@@ -22,7 +22,7 @@ from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame, encode_frame
+from rocketmq_py.protocol.frame import Frame, encode_head
 from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader, PullMessageResponseHeader
 
 LONG_ANSWER: Final = 64 * 1024
@@ -157,7 +157,8 @@ class PullMessageProcessor:
             checked.group.group_sys_flag,
             opaque,
         )
-        return encode_frame(SerializeType.JSON, header, found.buffers)
+        head = encode_head(SerializeType.JSON, header, found.size)
+        return b"".join((head, *found.buffers))
 
     def _tell(self, outcome: Pulled | Exception, request: Request) -> RemotingCommand:
         if isinstance(outcome, Pulled | Refused):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 from collections.abc import Callable, Iterator
 from threading import Event, Thread
 from typing import cast
+from weakref import ref
 
 import pytest
 from attrs import define, field
@@ -378,3 +380,22 @@ def test_many_peers_at_once_are_all_accepted(bench: Bench) -> None:
     bench.settle(lambda: len(bench.told) == len(peers))
     for peer in peers:
         peer.close()
+
+
+def test_nothing_of_a_connection_that_has_ended_waits_for_the_garbage_collector(
+    bench: Bench,
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        peer, told, transport = bench.dial()
+        peer.close()
+        assert told.lost.wait(GUARD_S)
+        bench.do(lambda: None)
+        bench.told.clear()
+        protocol, below = ref(told), ref(transport)
+        del told, transport
+        bench.do(lambda: None)
+        assert (protocol(), below()) == (None, None)
+    finally:
+        gc.enable()
