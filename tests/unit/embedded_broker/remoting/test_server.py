@@ -258,6 +258,21 @@ def test_closing_ends_connections_and_the_thread_and_frees_the_port(rig: Rig, di
     listen("127.0.0.1", int(rig.address.rpartition(":")[2])).close()
 
 
+@pytest.mark.parametrize("reset", [False, True])
+def test_peers_see_an_end_or_a_reset_as_it_was_asked_for(
+    rig: Rig, dial: Dial, *, reset: bool
+) -> None:
+    client = dial(rig.address)
+    client.send(ask(1))
+    client.receive()
+    rig.server.close(reset=reset)
+    if reset:
+        with pytest.raises(ConnectionResetError):
+            client.socket.recv(1)
+    else:
+        assert client.socket.recv(1) == b""
+
+
 def test_a_server_that_never_started_gives_its_listeners_back() -> None:
     server = TcpServer()
     listener = listen("127.0.0.1", 0)
@@ -300,6 +315,7 @@ def test_an_address_comes_and_goes_while_another_goes_on(rig: Rig, dial: Dial) -
         assert leaves.receive().opaque == 1
 
         rig.server.close_address(address)
+        assert len(rig.parts.endpoint.connections) == 1  # who leaves has been heard of
         rig.server.close_address(address)
 
         assert leaves.closed_by_server()

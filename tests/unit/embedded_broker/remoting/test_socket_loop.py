@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from functools import partial
 from threading import Event, Thread
 
 import pytest
 
+from embedded_broker.remoting import socket_loop
 from embedded_broker.remoting.socket_loop import READ, WRITE, SocketLoop
 
 GUARD_S = 20.0
@@ -75,6 +77,53 @@ def test_timers_come_in_the_order_of_their_time_and_cancelled_ones_do_not(loop: 
     loop.run()
     assert done == [1, 2]
     assert never.call is None
+
+
+def test_no_timer_comes_before_its_time(loop: SocketLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, done = [0], list[int]()
+    monkeypatch.setattr(socket_loop, "monotonic_ns", lambda: now[0])
+
+    def go_to(at: int) -> None:
+        now[0] = at
+
+    for seconds in (3, 1, 2):
+        loop.call_later(seconds, partial(done.append, seconds))
+    seen = []
+    for at in (999_999_999, 1_000_000_000, 2_999_999_999, 3_000_000_000):
+        for call in (partial(go_to, at), lambda: None, lambda: seen.append(done.copy())):
+            loop.call_soon(call)
+            loop.call_soon(loop._end)
+            loop._is_over = False
+            loop.run()
+    assert seen == [[], [1], [1, 2], [1, 2, 3]]
+
+
+def test_it_sleeps_until_the_first_of_its_timers(
+    loop: SocketLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_loop, "monotonic_ns", lambda: 0)
+    sleeps: list[float | None] = []
+
+    class Poll:
+        def poll(self, timeout: float | None) -> list[tuple[int, int]]:
+            sleeps.append(timeout)
+            loop._is_over = True
+            return []
+
+        def close(self) -> None:
+            pass
+
+    loop._poll.close()
+    monkeypatch.setattr(loop, "_poll", Poll())
+    loop.run()
+    for seconds in (1, 3, 2):
+        loop._is_over = False
+        loop.call_later(seconds, lambda: None)
+        loop.run()
+    loop._is_over = False
+    loop.call_soon(lambda: None)
+    loop.run()
+    assert sleeps == [None, 1, 1, 1, 0]
 
 
 def test_what_a_socket_is_ready_for_is_said_and_watched_until_it_is_forgotten(

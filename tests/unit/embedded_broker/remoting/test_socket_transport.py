@@ -93,7 +93,7 @@ class Bench:
         """Open a connection: the peer's socket, who is told of it, and its transport."""
         before = len(self.told)
         peer = socket.create_connection(self.listener.getsockname(), GUARD_S)
-        self.settle(lambda: len(self.told) > before)
+        self.settle(lambda: any(told.transport for told in self.told[before:]))
         told = self.told[-1]
         assert told.transport is not None
         return peer, told, told.transport
@@ -291,6 +291,23 @@ def test_nothing_is_read_during_a_pause_and_everything_after_it(bench: Bench) ->
         bench.settle(lambda: told.data == b"early")
 
 
+def test_nothing_is_read_from_who_is_being_closed(bench: Bench) -> None:
+    peer, told, transport = bench.dial()
+
+    def close() -> None:
+        transport.write(bytes(BIG))
+        transport.close()
+        transport.resume_reading()
+
+    with peer:
+        bench.do(close)
+        peer.sendall(b"late")
+        assert len(peer.recv(BIG)) > 0
+        bench.do(lambda: None)
+    assert told.lost.wait(GUARD_S)
+    assert told.data == b""
+
+
 def test_a_long_request_comes_in_pieces(bench: Bench) -> None:
     peer, told, _ = bench.dial()
     sizes: list[int] = []
@@ -356,6 +373,20 @@ def test_peers_wait_while_the_system_has_no_room_for_a_socket(
     assert len(bench.warnings) == full.refuses
     assert "no peer is accepted" in bench.warnings[0]
     assert "Too many open files" in bench.warnings[0]
+
+
+def test_while_there_is_no_room_nobody_asks_for_it_again_and_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_transport, "ACCEPT_AGAIN_S", 3600.0)
+    acceptor = bench.acceptor
+    assert acceptor is not None
+    acceptor._socket = cast("socket.socket", FullListener(acceptor._socket))
+    with socket.create_connection(bench.listener.getsockname(), GUARD_S):
+        bench.settle(lambda: bool(bench.warnings))
+        for _ in range(20):
+            bench.do(lambda: None)
+        assert len(bench.warnings) == 1
 
 
 class FullListener:
