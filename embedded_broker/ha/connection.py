@@ -20,8 +20,8 @@ WRITE_BUFFER_MAX: Final = 128 * 1024
 class Server(Protocol):
     """What it needs of the TCP server; ``remoting.server.TcpServer`` is one."""
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        """Run ``call`` on the loop's thread."""
+    def call_soon(self, call: Callable[[], None]) -> bool:
+        """Run ``call`` on the loop's thread; false when that has ended."""
 
     def has_room(self) -> bool:
         """Say whether one more connection is served."""
@@ -118,7 +118,7 @@ class HAConnection:
         self._is_full = False
         self._go_on()
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - why does not matter
+    def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - why does not matter
         """Let the broker forget the slave."""
         slave, self._slave = self._slave, None
         if slave is not None:

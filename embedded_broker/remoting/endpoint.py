@@ -3,7 +3,7 @@
 Answers: in which order a request is seen (guards, journal, faults, handler), how an answer is given
 now or later, and how the broker asks a client. Must not know: sockets, threads, what any request
 means. Everything but ``receive`` runs under the door. Read on: ``handlers/__init__.py``, and
-``server.py`` and ``inproc.py`` for who calls ``receive``.
+``tcp_connection.py`` and ``inproc.py`` for who calls ``receive``.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 Answers: whether a line is written now, and how many were left out since the last one. Without this
 a peer that dials again and again fills the disk that the store needs. Must not know: what is told.
-Read on: `endpoint.py` and `server.py`, which end connections.
+Read on: `endpoint.py` and `tcp_connection.py`, which end connections.
 """
 
 from logging import Logger

@@ -123,7 +123,10 @@ class TcpServer:
 
     def open(self, address: str) -> None:
         """Accept at one more address while the others go on; returns when it is served."""
-        self._on_loop(partial(self._open, address))
+        loop = self._loop
+        if loop is None:
+            raise BrokerStateError("the TCP thread does not run")
+        self._on_loop(partial(self._open, loop, address))
 
     def close_address(self, address: str) -> None:
         """Close one listener and its connections while the others go on; idempotent."""
@@ -134,8 +137,6 @@ class TcpServer:
 
     def _on_loop(self, work: Callable[[], None]) -> None:
         """Do ``work`` on the loop's thread, and wait until what it asks for is done, bounded."""
-        if self._loop is None:
-            raise BrokerStateError("the TCP thread does not run")
         if self.thread_id == get_ident():
             work()
             return
@@ -148,17 +149,17 @@ class TcpServer:
                 failures.append(error)
             self.call_soon(done.set)  # behind the ends of connections
 
-        self.call_soon(do)
+        if not self.call_soon(do):
+            raise BrokerStateError("the TCP thread does not run")
         if not done.wait(CLOSE_S):
             raise BrokerStateError(f"the TCP thread has been busy for {CLOSE_S} s")
         if failures:
             raise failures[0]
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        """Run ``call`` on the loop's thread; nothing happens after ``close``."""
+    def call_soon(self, call: Callable[[], None]) -> bool:
+        """Run ``call`` on the loop's thread; false after ``close``, when nothing may happen."""
         loop = self._loop
-        if loop is not None:
-            loop.call_soon(call)
+        return loop is not None and loop.call_soon(call)
 
     def write_later(self, connection: "TcpConnection") -> None:
         """Let a connection write its next piece when it is its turn. On the loop's thread."""
@@ -170,9 +171,15 @@ class TcpServer:
         """Write pieces in turn, a few milliseconds long; then others are served."""
         writing, until_ns = self._writing, monotonic_ns() + TURN_NS
         while writing:
-            if writing[0].write_piece():
-                writing.append(writing[0])
-            writing.popleft()
+            connection = writing.popleft()
+            try:
+                is_more = connection.write_piece()
+            except Exception:
+                logger.exception("closing %r: a long answer cannot be written", connection)
+                connection.abort()
+                is_more = False
+            if is_more:
+                writing.append(connection)
             if monotonic_ns() >= until_ns:
                 break
         if writing:
@@ -190,11 +197,11 @@ class TcpServer:
 
     def hand_over(self) -> None:
         """Wait until what was delivered before this call is written to its socket."""
-        if self._loop is None or get_ident() == self.thread_id:
+        if get_ident() == self.thread_id:
             return
         written = Event()
-        self.call_soon(written.set)
-        written.wait(HAND_OVER_S)
+        if self.call_soon(written.set):
+            written.wait(HAND_OVER_S)
 
     def close(self, *, reset: bool = False) -> None:
         """Close listeners and connections, join the thread; idempotent.
@@ -206,10 +213,12 @@ class TcpServer:
         if thread is None:
             self._close_listeners()
             return
-        self.call_soon(self._end)
+        self.call_soon(self._close_all)
         thread.join(CLOSE_S)
         if thread.is_alive():
             logger.error("the TCP thread did not end within %s s", CLOSE_S)
+        else:
+            self._close_listeners()
 
     def adopt(self, connection: Open, address: str) -> None:
         """Note an open connection, to be closed with its address."""
@@ -231,35 +240,35 @@ class TcpServer:
 
     def _run(self) -> None:
         self.thread_id = get_ident()
-        loop = SocketLoop()
         try:
-            self._loop = loop
-            for address in self._protocols:
-                self._open(address)
-            self._ready.set()
-            loop.run()
-        except Exception as error:
+            self._loop = loop = SocketLoop()
+            try:
+                for address in self._protocols:
+                    self._open(loop, address)
+                self._ready.set()
+                loop.run()
+            finally:
+                self._close_all()
+                self._loop = None
+                loop.close()
+        except BaseException as error:
             self._failure = error
             logger.exception("the TCP thread ended")
         finally:
-            self._loop = None
-            self._close_listeners()
-            loop.close()
             for door in self._doors:
                 door.use_turns(None)
             self._ready.set()
 
-    def _open(self, address: str) -> None:
-        endpoint, loop = self._endpoints.get(address), self._loop
+    def _open(self, loop: SocketLoop, address: str) -> None:
+        endpoint = self._endpoints.get(address)
         if endpoint is not None and endpoint.door not in self._doors:
             self._doors.add(endpoint.door)
             endpoint.door.use_turns(partial(self.turns.wait, again=True))
-        if loop is not None:
-            make = partial(self._make, address)
-            self._acceptors[address] = Acceptor(loop, self._listeners[address], make, self.refused)
+        make = partial(self._make, address)
+        self._acceptors[address] = Acceptor(loop, self._listeners[address], make, self.refused)
 
     def _make(self, address: str) -> Received:
-        """Give who serves one more socket: it may be another one than when it began."""
+        """Give who serves one more socket: not always who did when the address was opened."""
         return self._protocols[address]()
 
     def _close_address(self, address: str) -> None:
@@ -269,9 +278,15 @@ class TcpServer:
         self._close_listener(address)
         for connection, served_at in list(self._connections.items()):
             if served_at == address:
-                if self._reset:
-                    connection.reset_on_close()
-                connection.abort()
+                self._abort(connection)
+
+    def _abort(self, connection: Open) -> None:
+        try:
+            if self._reset:
+                connection.reset_on_close()
+            connection.abort()
+        except Exception:
+            logger.exception("%r does not end as it should", connection)
 
     def _close_listeners(self) -> None:
         for address in list(self._listeners):
@@ -284,9 +299,11 @@ class TcpServer:
         if listener is not None:
             listener.close()
 
-    def _end(self) -> None:
-        """Close everything; the loop ends when connections have heard of it."""
-        for address in list(self._acceptors):
-            self._close_address(address)
-        if self._loop is not None:
-            self._loop.stop()
+    def _close_all(self) -> None:
+        """Close everything; the loop ends when connections have heard of it. Idempotent."""
+        try:
+            for address in {*self._acceptors, *self._listeners, *self._connections.values()}:
+                self._close_address(address)
+        finally:
+            if self._loop is not None:
+                self._loop.stop()

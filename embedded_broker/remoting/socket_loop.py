@@ -7,6 +7,7 @@ handler is called where the wait ends, with nothing in between: in a broker whos
 for what is done with a socket, and ``server.py``, which owns the thread.
 """
 
+import errno
 import logging
 import select
 import selectors
@@ -29,6 +30,8 @@ READ: Final = 1
 WRITE: Final = 4
 """Bits of what is waited for; as in epoll, whose others (an error, a hang-up) mean both."""
 WAKE_UPS_READ: Final = 4096
+SELECT_MAX: Final = 500
+"""What Windows' ``select`` takes, and a few less."""
 
 Handler = Callable[[int], None]
 """Told what its socket is ready for."""
@@ -58,9 +61,13 @@ class Selector:
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
+        is_small = isinstance(self._selector, selectors.SelectSelector)
+        self._most = SELECT_MAX if is_small else None
 
     def register(self, fd: int, events: int) -> None:
-        """Wait for one more."""
+        """Wait for one more; `OSError` when it can wait for no more."""
+        if self._most is not None and len(self._selector.get_map()) >= self._most:
+            raise OSError(errno.EMFILE, f"select() can wait for {self._most} sockets only")
         self._selector.register(fd, _mask(events))
 
     def modify(self, fd: int, events: int) -> None:
@@ -107,7 +114,8 @@ class Timer:
 class SocketLoop:
     """Sockets, calls and timers of the thread that is in ``run``.
 
-    Everything but ``call_soon`` and ``stop`` is used on that thread, or before it runs.
+    Everything but ``call_soon`` and ``stop`` is used on that thread, or before it runs. Whatever a
+    handler or call raises is told to the log and ends nothing else.
     """
 
     _poll: Poll = field(init=False)
@@ -118,11 +126,17 @@ class SocketLoop:
     _thread_id: int = field(default=0, init=False)
     _is_woken: bool = field(default=False, init=False)
     _is_over: bool = field(default=False, init=False)
-    _wakes: tuple[socket.socket, socket.socket] = field(factory=socket.socketpair, init=False)
+    _is_closed: bool = field(default=False, init=False)
+    _wakes: tuple[socket.socket, socket.socket] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._poll = make_poll()
-        receiver, sender = self._wakes
+        self._wakes = receiver, sender = socket.socketpair()
+        try:
+            self._poll = make_poll()
+        except OSError:
+            receiver.close()
+            sender.close()
+            raise
         receiver.setblocking(False)
         sender.setblocking(False)
         self.watch(receiver.fileno(), READ, self._swallow_wake_ups)
@@ -160,23 +174,29 @@ class SocketLoop:
                 if handler is not None:
                     try:
                         handler(events)
-                    except Exception:
+                    except BaseException:
                         logger.exception("a socket's work failed: %r", handler)
             if timers:
                 self._collect_due()
             # What they ask for in turn is done after another look at the sockets.
             for _ in range(len(calls)):
-                call = calls.popleft()
-                try:
-                    call()
-                except Exception:
-                    logger.exception("a call failed: %r", call)
+                self._make_first_call()
 
     def close(self) -> None:
-        """Give back what it has of the system; whoever calls it later is not heard."""
+        """Make the calls that still wait, and give back what it has of the system."""
+        self._is_closed = True
+        while self._calls:
+            self._make_first_call()
         self._poll.close()
         for one in self._wakes:
             one.close()
+
+    def _make_first_call(self) -> None:
+        call = self._calls.popleft()
+        try:
+            call()
+        except BaseException:
+            logger.exception("a call failed: %r", call)
 
     def _wait_s(self) -> float:
         return max(0, self._timers[0][0] - monotonic_ns()) / 1e9
@@ -195,21 +215,27 @@ class SocketLoop:
 
     # -- on any thread ----------------------------------------------------------------------
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        """Make a call on the thread of the loop, after those that wait already."""
+    def call_soon(self, call: Callable[[], None]) -> bool:
+        """Make a call on the thread of the loop, after those that wait already.
+
+        False: the loop is closed, and the call may not be made any more.
+        """
         self._calls.append(call)
+        if self._is_closed:
+            return False
         # Its own thread is awake: two system calls less.
         if self._thread_id == get_ident() or self._is_woken:
-            return
+            return True
         self._is_woken = True
         try:
             self._wakes[1].send(b"\0")
         except OSError:
             logger.debug("the loop is awake, or closed")
+        return True
 
     def stop(self) -> None:
         """Return from ``run`` once the calls that wait already are made."""
-        self.call_soon(self._end)
+        self.call_soon(self._note_stop)
 
-    def _end(self) -> None:
+    def _note_stop(self) -> None:
         self._is_over = True

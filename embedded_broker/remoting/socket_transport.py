@@ -1,9 +1,8 @@
 """One accepted socket on the loop: bytes in, bytes out, nothing blocks.
 
 Answers: what is told when a peer writes, reads slowly or goes away, and what happens to bytes that
-it does not take at once: they wait here as they are, without a copy. The rules are those of
-asyncio's transports. Must not know: frames, TLS. Read on: ``socket_loop.py``, which tells when, and
-``tcp_connection.py``, which is told.
+it does not take at once: they wait here as they are, without a copy. Must not know: frames, TLS.
+Read on: ``socket_loop.py``, which tells when, and ``tcp_connection.py``, which is told.
 """
 
 import logging
@@ -11,11 +10,12 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Final, Protocol
 
 from embedded_broker.remoting.rare_lines import RareLines
-from embedded_broker.remoting.socket_loop import READ, WRITE, SocketLoop, Timer
+from embedded_broker.remoting.socket_loop import READ, WRITE, SocketLoop
 
 logger = logging.getLogger(__name__)
 
@@ -49,14 +49,16 @@ class Received(Protocol):
     def resume_writing(self) -> None:
         """Hear that the peer has read most of that."""
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, error: BaseException | None) -> None:
         """End: nothing is told after this. None: the peer or this side has closed it."""
 
 
 class SocketTransport:
     """Reads and writes an accepted socket, which it owns. Used on the thread of the loop.
 
-    ``high``: when more bytes than this wait, whoever writes is told to pause.
+    ``remote`` and ``local`` are host and port of both ends; ``receive`` takes what comes next: a
+    protocol that knows its peer may put something else there. When more bytes than ``high`` wait,
+    whoever writes is told to pause. What a protocol raises ends its connection.
     """
 
     __slots__ = (
@@ -75,6 +77,7 @@ class SocketTransport:
         "_send",
         "_socket",
         "_space",
+        "call_later",
         "high",
         "local",
         "receive",
@@ -82,7 +85,12 @@ class SocketTransport:
     )
 
     def __init__(
-        self, loop: SocketLoop, sock: socket.socket, space: memoryview, protocol: Received
+        self,
+        loop: SocketLoop,
+        sock: socket.socket,
+        remote: object,
+        space: memoryview,
+        protocol: Received,
     ) -> None:
         self._loop = loop
         self._socket = sock
@@ -97,15 +105,13 @@ class SocketTransport:
         self._is_full = self._is_closing = self._is_lost = False
         self.high = 65_536
         self.receive = protocol.data_received
-        """Who takes what comes next; a protocol that knows its peer may say so."""
-        self.remote, self.local = _name(sock.getpeername), _name(sock.getsockname)
-        protocol.connection_made(self)
-        self._watch()
-
-    @property
-    def call_later(self) -> Callable[[float, Callable[[], None]], Timer]:
-        """Make a call in so many seconds, on the thread of the loop."""
-        return self._loop.call_later
+        self.call_later = loop.call_later
+        self.remote, self.local = _name(remote), _name(sock.getsockname())
+        try:
+            protocol.connection_made(self)
+            self._watch()
+        except BaseException as error:  # noqa: BLE001 - told, and it ends nobody else
+            self._fail(error)
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -134,9 +140,8 @@ class SocketTransport:
             if size > 0:
                 try:
                     self.receive(bytes(space[:size]))
-                except Exception as error:
-                    logger.exception("closing the connection to %s: its bytes failed", self.remote)
-                    self._lose(error)
+                except BaseException as error:  # noqa: BLE001 - told, and it ends nobody else
+                    self._fail(error)
             elif not size:
                 self.close()
         if self._buffer and events != READ:
@@ -209,14 +214,16 @@ class SocketTransport:
                 break
             sent -= len(first)
             buffer.popleft()
+        if not buffer:
+            self._watch()
         if self._is_full and self._buffered <= self.high // 4:
             self._is_full = False
-            self._protocol.resume_writing()
-        if not self._buffer:
-            if self._is_closing:
-                self._lose(None)
-            else:
-                self._watch()
+            try:
+                self._protocol.resume_writing()
+            except BaseException as error:  # noqa: BLE001 - told, and it ends nobody else
+                self._fail(error)
+        if self._is_closing and not buffer:
+            self._lose(None)
 
     def _send_some(self) -> int:
         if len(self._buffer) > 1 and _HAS_SENDMSG:
@@ -245,20 +252,24 @@ class SocketTransport:
 
     def reset_on_close(self) -> None:
         """Let the kernel send a reset when the socket closes."""
-        if not self._is_lost:
+        with suppress(OSError):  # it is closed already, or its peer has closed it
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
 
-    def _lose(self, error: Exception | None) -> None:
+    def _lose(self, error: BaseException | None) -> None:
         if self._is_lost:
             return
         self._is_lost = self._is_closing = True
         self._is_reading = False
         self._buffer.clear()
         self._buffered = 0
+        self._loop.call_soon(lambda: self._tell_end(error))
         self._watch()
-        self._loop.call_soon(lambda: self._end(error))
 
-    def _end(self, error: Exception | None) -> None:
+    def _fail(self, error: BaseException) -> None:
+        logger.error("closing the connection to %s: its work failed", self.remote, exc_info=error)
+        self._lose(error)
+
+    def _tell_end(self, error: BaseException | None) -> None:
         protocol = self._protocol
         del self._protocol, self.receive  # or both would wait for the garbage collector
         try:
@@ -270,11 +281,11 @@ class SocketTransport:
         """Have the loop wait for what is wanted now."""
         events = (READ if self._is_reading else 0) | (WRITE if self._buffer else 0)
         if events != self._events:
-            self._events = events
             if events:
                 self._loop.watch(self._fd, events, self._on_ready)
             else:
                 self._loop.forget(self._fd)
+            self._events = events  # not before: it may fail
 
 
 class Acceptor:
@@ -316,30 +327,31 @@ class Acceptor:
     def _accept(self, _: int) -> None:
         for _turn in range(ACCEPTS):
             try:
-                sock, _name_of_peer = self._socket.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                # Who has gone already is known from here only, and what it sent is still read.
+                sock, remote = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
                 return
+            except ConnectionError:  # gone before it was accepted
+                continue
             except OSError as error:  # no descriptor, or no memory for one
                 self._warnings.warn(f"no peer is accepted for {ACCEPT_AGAIN_S} s: {error}")
                 self._loop.forget(self._socket.fileno())
                 self._loop.call_later(ACCEPT_AGAIN_S, self._watch)
                 return
-            sock.setblocking(False)
-            if sock.family != getattr(socket, "AF_UNIX", None):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
-                SocketTransport(self._loop, sock, self._space, self._make())
-            except Exception:
-                logger.exception("a peer that was accepted cannot be served")
+                sock.setblocking(False)
+                if sock.family != getattr(socket, "AF_UNIX", None):
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                protocol = self._make()
+            except BaseException as error:  # noqa: BLE001 - it is told, and others are served
+                self._warnings.warn(f"a peer at {remote} cannot be served: {error!r}")
                 sock.close()
+            else:
+                SocketTransport(self._loop, sock, remote, self._space, protocol)
 
 
-def _name(ask: Callable[[], object]) -> tuple[str, int]:
-    """Give host and port of a socket's end; one without a name counts as loopback."""
-    try:
-        name = ask()
-    except OSError:  # the peer is gone already
-        name = None
+def _name(name: object) -> tuple[str, int]:
+    """Give host and port of a socket's end; a socket that has none is this machine's own."""
     if isinstance(name, tuple) and len(name) >= 2:
         return str(name[0]), int(name[1])
     return "127.0.0.1", 0

@@ -57,8 +57,8 @@ class Owner(Protocol):
     tls_mode: TlsMode
     thread_id: int
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        """Run ``call`` on the loop's thread."""
+    def call_soon(self, call: Callable[[], None]) -> bool:
+        """Run ``call`` on the loop's thread; false when that has ended."""
 
     def write_later(self, connection: "TcpConnection") -> None:
         """Let a connection write its next piece when it is its turn."""
@@ -291,9 +291,14 @@ class TcpConnection(Connection):
 
     def _go_on(self, go_on: Callable[[], None]) -> None:
         self._is_waiting = False
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             go_on()
-            self._read_on()
+        except BaseException:
+            logger.exception("closing %r: its requests failed", self)
+            self.abort()
+        self._read_on()
 
     def _read_on(self) -> None:
         """Read what the peer sends, unless it has to wait."""
@@ -365,6 +370,7 @@ class SocketProtocol(Received):
 
     def _refuse(self, connection: TcpConnection, reason: str) -> None:
         self._server.refused.warn(f"closing {connection!r}: {reason}")
+        connection.forget_answers()  # there may be no way to write them
         connection.close()
 
     def _receive_tls(self, data: bytes) -> None:
@@ -404,12 +410,13 @@ class SocketProtocol(Received):
         if self._connection is not None:
             self._connection.note_drained()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, error: BaseException | None) -> None:
         """Let the broker forget the peer."""
         logger.debug("connection lost: %r", error)
         connection, self._connection = self._connection, None
-        if self._tls is not None:
-            self._tls.forget()
+        tls, self._tls = self._tls, None
+        if tls is not None:
+            tls.forget()
         # The journal and a closed transport may keep this object for long, but not its bytes.
         self._decoder = FrameDecoder()
         if connection is not None:

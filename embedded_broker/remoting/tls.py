@@ -2,8 +2,8 @@
 
 Answers: how the bytes of a socket become those of its peer and back. Runs on the loop's thread; a
 handshake takes no thread, and ends with its connection when it takes too long. Must not know:
-frames, requests. Read on: ``embedded_broker/settings/tls.py`` for certificates, ``server.py``,
-which owns the sockets.
+frames, requests. Read on: ``embedded_broker/settings/tls.py`` for certificates,
+``tcp_connection.py``, which reads and writes by it.
 """
 
 from collections.abc import Callable
@@ -79,8 +79,9 @@ class TlsTransport:
             self._transport.write(self._outgoing.read())
 
     def forget(self) -> None:
-        """Wait for no handshake any more: the connection is lost."""
+        """Let go of everything: the connection is lost, but may be remembered for long."""
         self._limit.cancel()
+        del self._secure, self._incoming, self._outgoing, self._fail
 
     def close(self) -> None:
         """Say goodbye, and close after what is buffered has been written."""

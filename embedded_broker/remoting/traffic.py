@@ -3,7 +3,7 @@
 Answers: how many bytes of answers wait for slow readers, how many of requests have arrived in part,
 and which connection is ended when that is too much: the one with the most, until enough is free.
 Bytes that several connections wait for count once. Must not know: what is asked, how bytes travel.
-Used on the thread of the sockets only. Read on: ``server.py``, which counts.
+Used on the thread of the sockets only. Read on: ``tcp_connection.py``, which counts.
 """
 
 import logging

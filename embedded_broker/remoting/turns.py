@@ -4,7 +4,7 @@ Answers: how much is done for connections before others have their turn. What ta
 in steps, each connection's in turn. Whoever asked a moment ago goes before those whose requests
 took long already: so a short request waits for a step of each of the others at most, and not for
 all that they want. Must not know: requests, sockets. Used on the thread of the sockets only. Read
-on: ``server.py``, which stops reading from a connection that waits here.
+on: ``tcp_connection.py``, which stops reading from a connection that waits here.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ class Turns:
 
     __slots__ = ("_again", "_call_soon", "_fresh", "_is_set", "_used_ns", "is_over")
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._fresh: deque[Callable[[], None]] = deque()
         self._again: deque[Callable[[], None]] = deque()
@@ -51,15 +51,17 @@ class Turns:
         """Do steps for the time of one turn: new ones first, but one of the others at least."""
         until_ns = monotonic_ns() + TURN_NS
         fresh, again = self._fresh, self._again
-        while fresh:
-            fresh.popleft()()
-            if monotonic_ns() >= until_ns:
-                break
-        while again:
-            again.popleft()()
-            if monotonic_ns() >= until_ns:
-                break
-        self._is_set = self.is_over = False
-        self._used_ns = 0
-        if fresh or again:
-            self._set()
+        try:
+            while fresh:
+                fresh.popleft()()
+                if monotonic_ns() >= until_ns:
+                    break
+            while again:
+                again.popleft()()
+                if monotonic_ns() >= until_ns:
+                    break
+        finally:  # a step that fails holds up nobody else
+            self._is_set = self.is_over = False
+            self._used_ns = 0
+            if fresh or again:
+                self._set()

@@ -1,5 +1,6 @@
 """TCP: frames in any cut, bad frames, slow and vanishing peers."""
 
+import errno
 import gc
 import socket
 import warnings
@@ -11,12 +12,14 @@ from typing import cast
 
 import pytest
 
+from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting import endpoint, rare_lines, turns
+from embedded_broker.remoting import endpoint, rare_lines, socket_loop, turns
 from embedded_broker.remoting import server as server_module
 from embedded_broker.remoting import traffic as traffic_module
 from embedded_broker.remoting.endpoint import Handler, Request, SharedBytes
 from embedded_broker.remoting.server import TcpServer, listen
+from embedded_broker.remoting.socket_loop import SocketLoop
 from embedded_broker.remoting.socket_transport import SocketTransport
 from embedded_broker.remoting.tcp_connection import WRITE_BUFFER_PAUSE, TcpConnection
 from rocketmq_py.errors import ConfigError
@@ -273,6 +276,107 @@ def test_peers_see_an_end_or_a_reset_as_it_was_asked_for(
         assert client.socket.recv(1) == b""
 
 
+def test_a_server_that_cannot_start_says_why_at_once_and_gives_its_listeners_back(
+    make_parts: Callable[..., BrokerParts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket_loop, "make_poll", fail)
+    server, listener = TcpServer(), listen("127.0.0.1", 0)
+    server.add("a", listener)
+    server.serve("a", make_parts().endpoint)
+    with pytest.raises(BrokerStateError, match="Too many open files"):
+        server.start()
+    server.close()
+    assert listener.fileno() == -1
+
+
+def test_whoever_is_connected_is_told_when_the_thread_fails(
+    rig: Rig, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = [dial(rig.address), dial(rig.address)]
+    for client in clients:
+        client.send(ask(1))
+        client.receive()
+    loop = rig.server._loop
+    assert loop is not None
+
+    def fail(_: SocketLoop) -> None:
+        raise ValueError("too many to wait for")
+
+    def set_timer() -> None:
+        loop.call_later(0, gc.enable)
+
+    monkeypatch.setattr(SocketLoop, "_collect_due", fail)
+    loop.call_soon(set_timer)
+    assert all(client.closed_by_server() for client in clients)
+    rig.server.close()
+    assert not rig.server._connections
+    assert not rig.parts.endpoint.connections
+
+
+def test_a_connection_that_does_not_end_as_it_should_keeps_no_other_open(
+    rig: Rig, dial: Dial
+) -> None:
+    client = dial(rig.address)
+    client.send(ask(1))
+    client.receive()
+    bad = BadConnection()
+    rig.server._connections = {bad: rig.address, **rig.server._connections}
+    rig.server.close(reset=True)
+    assert bad.tried
+    with pytest.raises(ConnectionResetError):
+        client.socket.recv(1)
+
+
+class BadConnection:
+    """One whose socket is in a state that nobody thought of."""
+
+    tried = False
+
+    def abort(self) -> None:
+        raise AssertionError("it could not be reset")
+
+    def reset_on_close(self) -> None:
+        self.tried = True
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+
+def test_a_long_answer_that_cannot_be_written_ends_its_connection_and_no_other(
+    rig: Rig, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_piece, failed = TcpConnection.write_piece, list[TcpConnection]()
+
+    def fail_once(connection: TcpConnection) -> bool:
+        if not failed:
+            failed.append(connection)
+        if connection in failed:
+            raise RuntimeError("no way to write it")
+        return write_piece(connection)
+
+    monkeypatch.setattr(TcpConnection, "write_piece", fail_once)
+    first, second = dial(rig.address), dial(rig.address)
+    first.send(RemotingCommand(code=BIG, opaque=1))
+    assert first.closed_by_server()
+    second.send(RemotingCommand(code=BIG, opaque=2))
+    assert len(second.receive().body) == 4_000_000
+
+
+def test_requests_that_fail_in_their_turn_end_their_connection(rig: Rig) -> None:
+    transport = Transport()
+    rig.server.thread_id, thread_id = get_ident(), rig.server.thread_id
+    connection = TcpConnection(rig.server, cast("SocketTransport", transport))
+
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    connection._go_on(fail)
+    rig.server.thread_id = thread_id
+    assert transport.is_aborted
+    assert connection.closed
+
+
 def test_a_server_that_never_started_gives_its_listeners_back() -> None:
     server = TcpServer()
     listener = listen("127.0.0.1", 0)
@@ -439,6 +543,10 @@ class Transport:
 
     remote = local = ("127.0.0.1", 1)
     is_reading = True
+    is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
     def is_closing(self) -> bool:
         return False

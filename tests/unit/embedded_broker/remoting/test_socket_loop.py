@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import selectors
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from threading import Event, Thread
 
@@ -92,7 +95,7 @@ def test_no_timer_comes_before_its_time(loop: SocketLoop, monkeypatch: pytest.Mo
     for at in (999_999_999, 1_000_000_000, 2_999_999_999, 3_000_000_000):
         for call in (partial(go_to, at), lambda: None, lambda: seen.append(done.copy())):
             loop.call_soon(call)
-            loop.call_soon(loop._end)
+            loop.stop()
             loop._is_over = False
             loop.run()
     assert seen == [[], [1], [1, 2], [1, 2, 3]]
@@ -171,10 +174,13 @@ def test_a_call_or_handler_that_fails_is_told_and_the_loop_goes_on(
     ends: tuple[socket.socket, socket.socket],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    class Odd(BaseException):
+        """As a test's own skip or fail is, which a hook of a broker may raise."""
+
     def fail(what: str) -> None:
         loop.forget(ends[0].fileno())
         loop.call_soon(loop.stop)
-        raise RuntimeError(what)
+        raise Odd(what)
 
     loop.watch(ends[0].fileno(), WRITE, lambda _: fail("of the handler"))
     loop.call_soon(lambda: fail("of the call"))
@@ -207,8 +213,32 @@ def call_and_wait(loop: SocketLoop, rounds: int) -> None:
             raise AssertionError("a call was not made")
 
 
-def test_a_closed_loop_hears_nobody() -> None:
-    loop = SocketLoop()
+def test_calls_that_wait_at_the_end_are_made_and_later_ones_are_refused() -> None:
+    loop, made = SocketLoop(), list[str]()
+
+    def end() -> None:
+        made.append("end")
+        loop.call_soon(lambda: made.append("asked for at the end"))
+
+    assert loop.call_soon(end)
     loop.close()
-    loop.call_soon(lambda: None)
+    assert made == ["end", "asked for at the end"]
+    assert not loop.call_soon(lambda: None)
     loop.stop()
+
+
+def test_where_few_sockets_can_be_waited_for_one_too_many_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selectors, "DefaultSelector", selectors.SelectSelector)
+    monkeypatch.setattr(socket_loop, "SELECT_MAX", 3)
+    poll = socket_loop.Selector()
+    with ExitStack() as stack:
+        ends = [stack.enter_context(one) for _ in range(2) for one in socket.socketpair()]
+        for end in ends[:3]:
+            poll.register(end.fileno(), WRITE)
+        with pytest.raises(OSError, match="3 sockets only") as refused:
+            poll.register(ends[3].fileno(), WRITE)
+        assert refused.value.errno == errno.EMFILE
+        assert sorted(poll.poll(1)) == sorted((end.fileno(), WRITE) for end in ends[:3])
+    poll.close()

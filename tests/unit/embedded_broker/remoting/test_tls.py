@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, Tls
 from embedded_broker.remoting import tls as layer
+from embedded_broker.remoting.tcp_connection import TcpConnection
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -23,6 +25,7 @@ from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, pull_fields,
 
 BIG = bytes(range(256)) * 8192  # 2 MiB: many TLS records, and an answer in pieces
 Secure = Callable[..., WirePeer]
+GUARD_S = 20.0
 
 pytestmark = pytest.mark.usefixtures("either_wait")
 
@@ -95,6 +98,49 @@ def test_answers_that_leave_together_leave_in_their_order(
     peer.write(b"".join(command.encode() for command in asked))
     for number, body in enumerate(sent):
         assert body in peer.answer(number).body
+
+
+def test_one_that_breaks_its_tls_behind_a_long_answer_stops_nobody_elses(
+    permissive: EmbeddedBroker, secure: Secure, connect: Connect
+) -> None:
+    bad = secure(permissive.addr)
+    assert bad.send("T", BIG).code == 0
+    bad.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    bad.write(RemotingCommand(11, 1, ext_fields=pull_fields("T")).encode())
+    (server,) = permissive._parts().endpoint.connections
+    assert isinstance(server, TcpConnection)
+    permissive.wait_for(lambda _: bool(server.long_answers()))
+    socket.socket.sendall(bad.socket, b"\x17\x03\x03\x00\x20" + b"garbage!" * 4)
+    permissive.wait_for(lambda _: server.closed)
+    bad.socket.settimeout(GUARD_S)
+    with suppress(OSError):  # an end, a reset or an alert
+        while bad.socket.recv(1 << 20):
+            pass
+    good = connect(permissive.addr)
+    assert BIG in good.pull("T", queueId="0").body
+
+
+def test_nothing_of_tls_is_left_of_a_connection_that_has_ended(
+    permissive: EmbeddedBroker, secure: Secure
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        before = secured()
+        for _ in range(3):
+            peer = secure(permissive.addr)
+            assert peer.send("T").code == 0
+            assert secured() == before + 1
+            peer.close()
+            permissive.wait_for(lambda _: not permissive._parts().endpoint.connections)
+            assert secured() == before
+    finally:
+        gc.enable()
+
+
+def secured() -> int:
+    """How many connections of servers have a TLS of their own."""
+    return sum(type(one) is ssl.SSLObject for one in gc.get_objects())
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

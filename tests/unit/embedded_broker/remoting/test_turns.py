@@ -66,6 +66,19 @@ def test_who_comes_new_goes_first_but_the_others_go_on(loop: Loop) -> None:
     assert [loop.turn() for _ in range(3)] == [["a", "old"], ["b", "old"], ["c", "old"]]
 
 
+def test_a_step_that_fails_holds_up_nobody_else(loop: Loop) -> None:
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    loop.turns.use(TURN_NS)
+    loop.turns.wait(fail, again=False)
+    loop.wait("next", TURN_NS, again=False)
+    with pytest.raises(KeyboardInterrupt):
+        loop.turn()
+    assert not loop.turns.is_over
+    assert loop.turn() == ["next"]
+
+
 def test_a_turn_is_over_when_its_time_is_used_and_the_next_one_is_new(loop: Loop) -> None:
     over = []
     for took_ns in (TURN_NS - 1, 1):
