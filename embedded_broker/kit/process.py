@@ -93,6 +93,8 @@ class Servers:
     def restart_broker(self, *, politely: bool) -> None:
         """End the broker, by SIGTERM or as by ``kill -9``, and start it on the same files."""
         self.broker.end(politely=politely)
+        if not politely:
+            remove_unwritten(self.store)
         self.start_broker()
 
     def start_broker(self) -> None:
@@ -118,6 +120,16 @@ class Servers:
         for file in sorted((self.home / "logs").rglob("*.log")):
             lines += [f"{file.name}: {line}" for line in _warnings_at_the_end(file)]
         return lines
+
+
+def remove_unwritten(store: Path) -> None:
+    """Do what a broker before 5.0 asks its administrator for, if it was killed at a bad moment.
+
+    A file of the log or of a queue that was made, but has no length yet, keeps it from starting.
+    """
+    for file in store.rglob("0" * 10 + "?" * 10):
+        if file.is_file() and not file.stat().st_size:
+            file.unlink()
 
 
 def free_ports(count: int, *, gap: int = PORT_GAP) -> list[int]:

@@ -11,7 +11,7 @@ import pytest
 
 from embedded_broker.kit import process
 from embedded_broker.kit.backend import Ability, BackendError
-from embedded_broker.kit.process import ProcessBackend, free_ports, servers
+from embedded_broker.kit.process import ProcessBackend, free_ports, remove_unwritten, servers
 from tests.unit.embedded_broker.kit.conftest import FakeProgram
 
 # Says what a server says when it is up, and keeps its command line.
@@ -34,6 +34,20 @@ def test_ports_are_far_enough_apart_for_a_broker() -> None:
     ports = free_ports(3)
     assert len(set(ports)) == 3
     assert min(b - a for a, b in itertools.pairwise(ports)) >= 3
+
+
+def test_files_without_a_length_are_removed_after_a_kill_and_no_others(tmp_path: Path) -> None:
+    empty, full, other = (
+        tmp_path / "consumequeue" / "T" / "2" / ("0" * 20),
+        tmp_path / "commitlog" / ("0" * 20),
+        tmp_path / "abort",
+    )
+    for file in (empty, full, other):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    full.write_bytes(b"x")
+    remove_unwritten(tmp_path)
+    assert [file.exists() for file in (empty, full, other)] == [False, True, True]
 
 
 def test_both_servers_are_told_where_they_are_and_what_to_do(
