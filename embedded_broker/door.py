@@ -36,7 +36,7 @@ Turn = Callable[[Callable[[], None]], None]
 
 
 class Receiver(Protocol):
-    """Where frames go after release; ``remoting.endpoint.Connection`` is one."""
+    """Where frames go after release; ``remoting.requests.Connection`` is one."""
 
     @property
     def is_own(self) -> bool:

@@ -17,7 +17,7 @@ from embedded_broker.ha.synchronize import SlaveSynchronize
 from embedded_broker.ha.tables import FollowedTables
 from embedded_broker.lifecycle.acting import ActingMaster
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import Handler, Request
+from embedded_broker.remoting.requests import Handler, Request
 from embedded_broker.store.following import Follower
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.choice import wheel_of

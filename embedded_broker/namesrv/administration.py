@@ -10,7 +10,7 @@ from attrs import define
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.namesrv.settings import KeyValues, NameServerOptions
-from embedded_broker.remoting.endpoint import Handler, Request
+from embedded_broker.remoting.requests import Handler, Request
 from embedded_broker.settings.config import read_properties
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.topics import KVTable, TopicList, TopicRouteData

@@ -22,7 +22,7 @@ from embedded_broker.namesrv.registrations import Registrations
 from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.namesrv.seekers import Seekers
 from embedded_broker.namesrv.settings import ORDER_TOPICS, KeyValues, NameServerOptions
-from embedded_broker.remoting.endpoint import Connection, Handler, Request, RequestError
+from embedded_broker.remoting.requests import Connection, Handler, Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, BrokerData, TopicList

@@ -16,7 +16,8 @@ from embedded_broker.clocks.session import SessionTimer
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.namesrv.settings import ORDER_TOPICS, KeyValues
-from embedded_broker.remoting.endpoint import Connection, Endpoint, Handler, Request
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Connection, Handler, Request
 from rocketmq_py.protocol.bodies.registration import read_compressed
 from rocketmq_py.protocol.bodies.replication import (
     BrokerMemberGroup,

@@ -7,11 +7,10 @@ means. Everything but ``receive`` runs under the door. Read on: ``handlers/__ini
 """
 
 import logging
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import define, field
 
@@ -19,7 +18,6 @@ from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Action, Guards
-from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.claims import SignedRequest
@@ -29,6 +27,17 @@ from embedded_broker.remoting.idle_connections import IdleConnections
 from embedded_broker.remoting.journal import Exchange, Journal, kept_header
 from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_once, do_in_turns
 from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.requests import (
+    Connection,
+    Handler,
+    LazyRequest,
+    Pulls,
+    Request,
+    RequestError,
+    Send,
+    Sends,
+    SharedBytes,
+)
 from embedded_broker.remoting.turns import TURN_NS
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.pull import GetStatus
@@ -66,67 +75,6 @@ REMARK_MAX = 4096
 _FOUND: Final = GetStatus.FOUND.value
 
 
-class SharedBytes(bytes):
-    """A body that many get at once: it is not copied into their frames."""
-
-    __slots__ = ()
-
-
-class Connection(Peer):
-    """A peer that is reached by frames, over TCP or in the same process."""
-
-    is_stream = False
-    """Whether there is a socket: a frame may be delivered in parts, and who is idle is closed."""
-
-    __slots__ = ("used_ms",)
-
-    def __init__(self, remote: tuple[str, int], local: tuple[str, int]) -> None:
-        super().__init__(remote, local)
-        self.used_ms = 0
-
-    @abstractmethod
-    def deliver(self, frames: list[bytes]) -> None:
-        """Send whole frames in order. Called outside the door, on any thread; never blocks."""
-
-    def give_way(self, go_on: Callable[[], None]) -> bool:  # noqa: ARG002 - for others to use
-        """Let others have their turn before ``go_on``; false where there are no turns."""
-        return False
-
-
-class Request(NamedTuple):
-    """One command that wants an answer."""
-
-    connection: Connection
-    command: RemotingCommand
-    exchange: Exchange
-
-
-class LazyRequest(NamedTuple):
-    """One request whose command is decoded only if somebody asks for it."""
-
-    connection: Connection
-    frame: Frame
-    exchange: Exchange
-
-    def request(self) -> Request:
-        """Decode it."""
-        return Request(self.connection, RemotingCommand.decode(self.frame), self.exchange)
-
-
-Handler = Callable[[Request], RemotingCommand | None]
-"""Returns the answer; None when it is given later (``Endpoint.answer``) or there is none."""
-
-
-class RequestError(Exception):
-    """Raised by a handler: answer ``code`` with ``remark`` and these header fields."""
-
-    def __init__(self, code: int, remark: str, ext_fields: dict[str, str] | None = None) -> None:
-        super().__init__(remark)
-        self.code = int(code)
-        self.remark = remark
-        self.ext_fields = ext_fields
-
-
 class Interceptor(Protocol):
     """Who may let requests and answers go wrong; ``request_faults.RequestFaults`` does."""
 
@@ -135,47 +83,6 @@ class Interceptor(Protocol):
 
     def outgoing(self, request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
         """Let an answer leave by ``emit``, or not."""
-
-
-@define(slots=True, eq=False)
-class Send:
-    """A request 310 that is read already; ``fields`` are those of its header."""
-
-    frame: Frame
-    opaque: int
-    fields: dict[str, str]
-    message: Incoming
-
-
-class Sends(Protocol):
-    """Who takes sends that come together; ``handlers/send/send_message.py`` does."""
-
-    def read(self, frame: Frame) -> Send | None:
-        """Give the send if it is one in its usual form."""
-
-    def take(self, connection: Connection, sends: Sequence[Send]) -> Iterator[bytes | Handler]:
-        """Accept sends; give the header of each answer, or who answers the request."""
-
-
-class Pulls(Protocol):
-    """Who takes pulls; ``handlers/consume/pull_message.py`` does."""
-
-    def read(self, frame: Frame) -> "UsualPull | None":
-        """Give what a request says that is one in its usual form."""
-
-    def read_on(self, usual: "UsualPull", changes: int | None, now_ms: int) -> bytes | None:
-        """Do it if it is like one that was checked; give the frame of an answer with messages.
-
-        ``changes`` are those of the door; None when there are more already.
-        """
-
-    def take(
-        self, usual: "UsualPull", asked: LazyRequest, changes: int | None
-    ) -> bytes | Handler | None:
-        """Do it; give the frame of an answer with messages, or who answers, or neither of them.
-
-        Neither: the answer comes later.
-        """
 
 
 @define(eq=False, kw_only=True)

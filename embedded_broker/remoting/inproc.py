@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 
 from attrs import define, field
 
-from embedded_broker.remoting.endpoint import Connection, Endpoint
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Connection
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
 

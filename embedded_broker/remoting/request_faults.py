@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from attrs import define, field
 
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.journal import (
     GROUP_FIELDS,
     TOPIC_FIELDS,
@@ -19,6 +19,7 @@ from embedded_broker.remoting.journal import (
     code_of,
     first_field,
 )
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 

@@ -14,8 +14,9 @@ from functools import partial
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Final, Protocol
 
-from embedded_broker.remoting.endpoint import Connection, Endpoint, SharedBytes
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.requests import Connection, SharedBytes
 from embedded_broker.remoting.socket_transport import Received, SocketTransport
 from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import Turns

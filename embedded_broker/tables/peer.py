@@ -1,7 +1,7 @@
 """One peer of the broker, whichever wire it came over.
 
 Answers: what the broker may know about who is asking. Must not know: sockets, frames, requests.
-Read on: ``embedded_broker/remoting/endpoint.py`` for a peer that is reached by frames.
+Read on: ``embedded_broker/remoting/requests.py`` for a peer that is reached by frames.
 """
 
 from abc import ABC, abstractmethod

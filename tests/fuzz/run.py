@@ -15,15 +15,9 @@ from unittest.mock import patch
 from attrs import define, field
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.remoting.endpoint import (
-    Connection,
-    Endpoint,
-    Handler,
-    LazyRequest,
-    Request,
-    Send,
-)
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.handlers.consume.pull_form import UsualPull
+from embedded_broker.remoting.requests import Connection, Handler, LazyRequest, Request, Send
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.remoting.endpoint import Connection
+from embedded_broker.remoting.requests import Connection
 from rocketmq_py.protocol.codes import RequestCode, SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder, encode_frame

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from embedded_broker.cli import main
-from embedded_broker.remoting.endpoint import Connection, Endpoint
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Connection
 from rocketmq_py.protocol.frame import Frame, encode_frame
 
 SENDS = (b'{"code":310,', b'{"code":320,')

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import Connection
+from embedded_broker.remoting.requests import Connection
 from rocketmq_py.protocol.codes import FLAG_RESPONSE, PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder

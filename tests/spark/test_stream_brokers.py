@@ -19,7 +19,8 @@ if shutil.which("java") is None:
 from pyspark.errors import PySparkException
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
 from tests.spark.cluster import JOB_S, Driver, DriverError

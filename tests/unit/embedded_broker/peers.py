@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from embedded_broker.remoting.endpoint import Connection
+from embedded_broker.remoting.requests import Connection
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder

@@ -11,8 +11,9 @@ from attrs import define
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.administration import Administration
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work
+from embedded_broker.remoting.requests import Request
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.registry import QueueLocks
 from rocketmq_py.protocol.bodies.document import MessageQueueKey

@@ -10,8 +10,9 @@ from attrs import define
 
 from embedded_broker.core.administration import Administration
 from embedded_broker.core.filters import Filters
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.bodies.groups import ClientConfigCheck, ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

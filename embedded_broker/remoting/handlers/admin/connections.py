@@ -12,8 +12,9 @@ from attrs import define
 
 from embedded_broker.core.administration import Administration
 from embedded_broker.core.administration.relays import Relayed, Statuses
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work, elsewhere
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.bodies.consumption import ConsumerStatus
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand

@@ -7,8 +7,9 @@ The reports of RocketMQ's AdminBrokerProcessor, in front of
 from attrs import define
 
 from embedded_broker.core.administration.consumption import Consumption
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.bodies.consumption import CorrectionOffsets, GroupList, SubscriptionView
 from rocketmq_py.protocol.bodies.topics import TopicList
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

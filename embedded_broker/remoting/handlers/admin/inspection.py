@@ -16,8 +16,9 @@ from attrs import define, field
 from embedded_broker.core.figures import Figures
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics, Totals
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work, elsewhere
+from embedded_broker.remoting.requests import Request
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.directory_fs import DirectoryFileSystem

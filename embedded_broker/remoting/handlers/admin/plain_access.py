@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from attrs import define, evolve
 
-from embedded_broker.remoting.endpoint import Endpoint, Request, RequestError
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Request, RequestError
 from embedded_broker.tables.accounts.plain import PlainAccount, PlainAccounts, read_perms
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

@@ -6,7 +6,8 @@ not know: how bytes travel. Read on: `embedded_broker/core/replication.py`.
 """
 
 from embedded_broker.core.replication import Replication
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Request
 from embedded_broker.store.message_store import MessageStore
 from rocketmq_py.protocol.bodies.replication import (
     HAClientRuntimeInfo,

@@ -13,8 +13,9 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.core.administration import Administration
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work, elsewhere
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.bodies.groups import (
     GroupForbidden,
     SubscriptionGroupConfig,

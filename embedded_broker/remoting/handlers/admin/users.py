@@ -14,8 +14,9 @@ from attrs import define
 from embedded_broker.core.access.user_administration import UserAdministration
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.errors import StoreError
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work, elsewhere
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand

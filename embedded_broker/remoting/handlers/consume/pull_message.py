@@ -13,9 +13,10 @@ from attrs import define, field
 
 from embedded_broker.core.consume import Checked, Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
-from embedded_broker.remoting.endpoint import Endpoint, Handler, LazyRequest, Request, SharedBytes
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.handlers.consume.pull_form import PullForm, PullForms, UsualPull
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX
+from embedded_broker.remoting.requests import Handler, LazyRequest, Request, SharedBytes
 from embedded_broker.remoting.usual_form import answer_pattern, usual_document
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus

@@ -9,8 +9,9 @@ from functools import partial
 from attrs import define
 
 from embedded_broker.core.queries import Queries
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work, elsewhere
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.consume import (

@@ -10,8 +10,9 @@ from attrs import define
 
 from embedded_broker.core.pop.acks import Acks, Hidden
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand

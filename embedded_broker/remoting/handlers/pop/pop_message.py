@@ -14,7 +14,8 @@ from embedded_broker.core.pop.looking import Looking
 from embedded_broker.core.pop.pops import Notice, Pop, Popped
 from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.refusals import Refused
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.pop import (

@@ -9,8 +9,9 @@ from functools import partial
 from attrs import define
 
 from embedded_broker.core.pop.assignment import Assignment
-from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.bodies.pop import (
     MessageRequestMode,
     MessageRequestModes,

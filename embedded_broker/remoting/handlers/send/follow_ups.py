@@ -15,7 +15,8 @@ from embedded_broker.core.refusals import Refused
 from embedded_broker.core.retries import Retries, SentBack
 from embedded_broker.core.transactions.ending import Ending, EndTransactions
 from embedded_broker.remoting.code_meanings import code_for
-from embedded_broker.remoting.endpoint import Endpoint, Request, RequestError
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode

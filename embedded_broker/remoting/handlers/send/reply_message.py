@@ -14,8 +14,9 @@ from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.replies import Replies
 from embedded_broker.remoting.code_meanings import code_for
-from embedded_broker.remoting.endpoint import Endpoint, Request, RequestError
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.handlers.send.send_message import terms_of
+from embedded_broker.remoting.requests import Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

@@ -15,16 +15,10 @@ from attrs import define, field
 from embedded_broker.core.incoming import Incoming, Outcome, Terms
 from embedded_broker.core.produce import Produce
 from embedded_broker.remoting.code_meanings import code_for
-from embedded_broker.remoting.endpoint import (
-    Connection,
-    Endpoint,
-    Handler,
-    Request,
-    RequestError,
-    Send,
-)
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.handlers.send.send_form import FORMS_MAX, SendForms
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX
+from embedded_broker.remoting.requests import Connection, Handler, Request, RequestError, Send
 from embedded_broker.remoting.usual_form import answer_pattern, usual_document
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile

@@ -8,7 +8,8 @@ import pytest
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import Endpoint, Handler, Request, RequestError
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.requests import Handler, Request, RequestError
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand

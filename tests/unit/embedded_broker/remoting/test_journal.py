@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import Request
 from embedded_broker.remoting.journal import ENTRIES_MAX, Exchange, Journal
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame

@@ -10,7 +10,7 @@ import pytest
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import BODY_BYTES_MAX, SMALL_BODY_MAX, Request
+from embedded_broker.remoting.endpoint import BODY_BYTES_MAX, SMALL_BODY_MAX
 from embedded_broker.remoting.long_requests import (
     STEPS_AT_ONCE,
     WAITING_MAX,
@@ -20,6 +20,7 @@ from embedded_broker.remoting.long_requests import (
     do_in_turns,
     elsewhere,
 )
+from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
 from tests.unit.embedded_broker.peers import Peer

@@ -17,7 +17,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting import endpoint, rare_lines, socket_loop, turns
 from embedded_broker.remoting import server as server_module
 from embedded_broker.remoting import traffic as traffic_module
-from embedded_broker.remoting.endpoint import Handler, Request, SharedBytes
+from embedded_broker.remoting.requests import Handler, Request, SharedBytes
 from embedded_broker.remoting.server import TcpServer, listen
 from embedded_broker.remoting.socket_loop import SocketLoop
 from embedded_broker.remoting.socket_transport import SocketTransport

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedded_broker.remoting.endpoint import Connection
+from embedded_broker.remoting.requests import Connection
 from embedded_broker.tables.peer import pack_address
 
 

@@ -162,7 +162,7 @@ def test_a_signature_of_one_send_is_worth_nothing_for_another(
 
 
 def test_a_number_where_text_should_be_is_signed_as_text(broker: EmbeddedBroker) -> None:
-    from embedded_broker.remoting.endpoint import Connection
+    from embedded_broker.remoting.requests import Connection
     from rocketmq_py.protocol.frame import FrameDecoder, encode_frame
     from tests.unit.embedded_broker import peers
 

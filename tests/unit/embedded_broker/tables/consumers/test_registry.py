@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_broker.remoting.endpoint import Connection
+from embedded_broker.remoting.requests import Connection
 from embedded_broker.tables.consumers.registry import (
     LOCK_LEASE_MS,
     ConsumerRegistry,

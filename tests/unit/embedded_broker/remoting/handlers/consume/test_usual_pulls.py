@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.consume import Checked, Consume, PullTerms
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import Pulls
 from embedded_broker.remoting.handlers.consume.pull_form import PullForms
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
+from embedded_broker.remoting.requests import Pulls
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder
