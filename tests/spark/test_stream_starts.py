@@ -164,11 +164,14 @@ def test_a_first_batch_whose_tasks_fail_is_read_again_whole_and_once(
         first, checkpoint = first + 10, tmp_path / f"checkpoint {first}"
         assert first < 54
     assert logged(checkpoint) == [0]
+    # And it may have looked once more while they were sent.
+    planned = sum(offset_of(checkpoint, 0)["topics"]["T"]["broker-a"].values()) - first
+    assert 1 <= planned <= 10
     fill(broker, first + 10, first + 1_010)
     flag.unlink()
     seen, _ = read_all(frame, checkpoint)
     assert seen.bodies == names(first, first + 1_010)
-    assert seen.sizes == [10, 1_000]
+    assert seen.sizes == [planned, 1_010 - planned]
     assert start_of(checkpoint) == {"0": first // 2, "1": first // 2}
 
 
