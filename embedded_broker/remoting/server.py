@@ -161,6 +161,11 @@ class TcpServer:
         loop = self._loop
         return loop is not None and loop.call_soon(call)
 
+    def after_this(self, call: Callable[[], None]) -> None:
+        """Run ``call`` right behind what the loop's thread does now. On that thread."""
+        if self._loop is not None:
+            self._loop.after_this(call)
+
     def write_later(self, connection: "TcpConnection") -> None:
         """Let a connection write its next piece when it is its turn. On the loop's thread."""
         if not self._writing:

@@ -121,6 +121,7 @@ class SocketLoop:
     _poll: Poll = field(init=False)
     _handlers: dict[int, Handler] = field(factory=dict, init=False)
     _calls: deque[Callable[[], None]] = field(factory=deque, init=False)
+    _late: list[Callable[[], None]] = field(factory=list, init=False)
     _timers: list[tuple[int, int, Timer]] = field(factory=list, init=False)
     _numbers: Iterator[int] = field(factory=count, init=False)
     _thread_id: int = field(default=0, init=False)
@@ -163,6 +164,10 @@ class SocketLoop:
         heappush(self._timers, (due_ns, next(self._numbers), timer))
         return timer
 
+    def after_this(self, call: Callable[[], None]) -> None:
+        """Make a call right behind the handler or call that is going on."""
+        self._late.append(call)
+
     def run(self) -> None:
         """Serve until ``stop``."""
         self._thread_id = get_ident()
@@ -176,6 +181,8 @@ class SocketLoop:
                         handler(events)
                     except BaseException:
                         logger.exception("a socket's work failed: %r", handler)
+                    if self._late:
+                        self._make_late_calls()
             if timers:
                 self._collect_due()
             # What they ask for in turn is done after another look at the sockets.
@@ -192,11 +199,17 @@ class SocketLoop:
             one.close()
 
     def _make_first_call(self) -> None:
-        call = self._calls.popleft()
-        try:
-            call()
-        except BaseException:
-            logger.exception("a call failed: %r", call)
+        self._late.append(self._calls.popleft())
+        self._make_late_calls()
+
+    def _make_late_calls(self) -> None:
+        while self._late:
+            calls, self._late = self._late, []
+            for call in calls:
+                try:
+                    call()
+                except BaseException:
+                    logger.exception("a call failed: %r", call)
 
     def _wait_s(self) -> float:
         return max(0, self._timers[0][0] - monotonic_ns()) / 1e9

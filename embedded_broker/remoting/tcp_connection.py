@@ -61,6 +61,9 @@ class Owner(Protocol):
     def call_soon(self, call: Callable[[], None]) -> bool:
         """Run ``call`` on the loop's thread; false when that has ended."""
 
+    def after_this(self, call: Callable[[], None]) -> None:
+        """Run ``call`` right behind what the loop's thread does now."""
+
     def write_later(self, connection: "TcpConnection") -> None:
         """Let a connection write its next piece when it is its turn."""
 
@@ -81,6 +84,7 @@ class TcpConnection(Connection):
 
     __slots__ = (
         "_at",
+        "_due",
         "_ends",
         "_is_owing",
         "_is_waiting",
@@ -105,6 +109,7 @@ class TcpConnection(Connection):
         super().__init__(transport.remote, transport.local)
         self._server = server
         self._transport: SocketTransport | TlsTransport = transport
+        self._due: list[bytes] = []
         self._outbox: list[bytes] = []
         self._outbox_lock = Lock()
         self._traffic = server.traffic
@@ -119,11 +124,16 @@ class TcpConnection(Connection):
         self.noted = self.unfinished = 0
 
     def deliver(self, frames: list[bytes]) -> None:
-        """Write now on the loop's thread; hand to it from any other."""
+        """Write on the loop's thread, once what goes on there is done.
+
+        So whoever has an answer finds the broker through with the request.
+        """
         if self._server.thread_id == get_ident():
-            if self._outbox:
-                self._flush()
-            self._write(frames)
+            if self._due:
+                self._due += frames
+            else:
+                self._due = frames
+                self._server.after_this(self._write_due)
             return
         with self._outbox_lock:
             idle = not self._outbox
@@ -170,6 +180,12 @@ class TcpConnection(Connection):
     def long_answers(self) -> Sequence[bytes]:
         """Give what is not written yet."""
         return self._later
+
+    def _write_due(self) -> None:
+        frames, self._due = self._due, []
+        if self._outbox:  # they came before, from other threads
+            self._flush()
+        self._write(frames)
 
     def _flush(self) -> None:
         with self._outbox_lock:

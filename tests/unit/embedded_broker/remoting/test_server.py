@@ -6,7 +6,7 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from threading import Event, get_ident
+from threading import Event, Thread, get_ident
 from threading import enumerate as threads
 from typing import cast
 
@@ -545,6 +545,9 @@ class Transport:
     is_reading = True
     is_aborted = False
 
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
     def abort(self) -> None:
         self.is_aborted = True
 
@@ -553,6 +556,7 @@ class Transport:
 
     def write(self, data: bytes) -> None:
         assert data
+        self.written.append(data)
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -564,11 +568,48 @@ class Transport:
         self.is_reading = True
 
 
+def test_answers_leave_when_the_work_that_gives_them_is_done_and_those_before_them_first() -> None:
+    server, transport, loop = TcpServer(), Transport(), SocketLoop()
+    server.thread_id, server._loop = get_ident(), loop
+    connection = TcpConnection(server, cast("SocketTransport", transport))
+
+    def work() -> None:
+        Thread(target=connection.deliver, args=([b"first"],)).start()
+        while not connection._outbox:
+            pass
+        connection.deliver([b"sec"])
+        connection.deliver([b"ond"])
+        assert transport.written == []
+
+    loop.call_soon(work)
+    loop.stop()
+    loop.run()
+    loop.close()
+    assert transport.written == [b"first", b"second"]
+
+
+def test_whoever_has_an_answer_finds_the_broker_through_with_the_request(
+    rig: Rig, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, write, seen = rig.parts.door, SocketTransport.write, list[bool]()
+
+    def look(transport: SocketTransport, data: bytes) -> None:
+        seen.append(door.delivering or door.held)
+        write(transport, data)
+
+    monkeypatch.setattr(SocketTransport, "write", look)
+    client = dial(rig.address)
+    client.send(ask(1), ask(2))
+    assert [client.receive().opaque for _ in range(2)] == [1, 2]
+    assert seen
+    assert not any(seen)
+
+
 def test_a_peer_that_takes_all_at_once_may_ask_again() -> None:
     server, transport = TcpServer(), Transport()
     server.thread_id = get_ident()
     connection = TcpConnection(server, cast("SocketTransport", transport))
-    connection.deliver([bytes(WRITE_BUFFER_PAUSE + 1)])
+    connection._write([bytes(WRITE_BUFFER_PAUSE + 1)])
     reading = [transport.is_reading]
     while connection.write_piece():
         pass

@@ -70,6 +70,29 @@ def test_what_a_call_asks_for_is_done_after_another_look_at_the_sockets(
     assert done == ["first", "read b'x'", "second"]
 
 
+def test_what_is_to_be_done_behind_something_is_done_before_anything_else(
+    loop: SocketLoop, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    done: list[str] = []
+
+    def act(name: str) -> None:
+        done.append(name)
+        loop.after_this(lambda: done.append(f"behind {name}"))
+
+    def handle(name: str, end: socket.socket) -> None:
+        loop.forget(end.fileno())
+        act(name)
+
+    for name, end in zip(("one", "other"), ends, strict=True):
+        loop.watch(end.fileno(), WRITE, lambda _, name=name, end=end: handle(name, end))  # type: ignore[misc] # bound now
+    loop.call_soon(lambda: act("call"))
+    loop.stop()
+    loop.run()
+    assert sorted(done[::2]) == ["call", "one", "other"]
+    assert done[1::2] == [f"behind {name}" for name in done[::2]]
+    assert done[-1] == "behind call"
+
+
 def test_timers_come_in_the_order_of_their_time_and_cancelled_ones_do_not(loop: SocketLoop) -> None:
     done: list[int] = []
     loop.call_later(0.02, loop.stop)
