@@ -33,6 +33,9 @@ BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
 PROGRAMS: Final = {NAMESRV: ("128m", "namesrv.conf"), BROKER: ("512m", "broker.conf")}
 """Main class to its heap, and to its file of settings below the home."""
 BOOTED: Final = "boot success"
+PORT_TAKEN: Final = "Address already in use"
+PORTS_TRIED: Final = 3
+"""A port that was free may be somebody else's when a server asks for it, a second later."""
 LOOPBACK: Final = "127.0.0.1"
 PORT_GAP: Final = 3
 """A broker also takes the two ports below its own, for its fast clients."""
@@ -176,11 +179,36 @@ def servers(
     not start.
     """
     jars = release(version, "rocketmq-namesrv", "rocketmq-broker", cache=cache)
+    with contextlib.ExitStack() as stack:
+        for is_last in (*[False] * (PORTS_TRIED - 1), True):
+            try:
+                pair = _start_pair(
+                    stack, home, version, jars, settings or {}, java_options, beside, politely
+                )
+                break
+            except BackendError as error:
+                stack.close()
+                if is_last or PORT_TAKEN not in str(error):
+                    raise
+        yield pair
+
+
+def _start_pair(
+    stack: contextlib.ExitStack,
+    home: Path,
+    version: str,
+    jars: Path,
+    settings: dict[str, str],
+    java_options: tuple[str, ...],
+    beside: Servers | str | None,
+    politely: bool,
+) -> Servers:
+    """Start both servers on ports that are free now; ``stack`` ends what has started."""
     namesrv_port, broker_port, ha_port = free_ports(3)
     namesrv_addr = f"{LOOPBACK}:{namesrv_port}"
     if beside is not None:
         namesrv_addr = beside if isinstance(beside, str) else beside.namesrv_addr
-    own = {"namesrvAddr": namesrv_addr, **(settings or {})}
+    own = {"namesrvAddr": namesrv_addr, **settings}
     _write_home(home, namesrv_port, broker_port, ha_port, own)
     base = [*java_options, *OPENED, f"-Duser.home={home}", "-cp", f"{jars}/*"]
     env = {"ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": namesrv_addr}
@@ -197,17 +225,16 @@ def servers(
         return jvm
 
     broker_addr = f"{LOOPBACK}:{broker_port}"
-    with contextlib.ExitStack() as stack:
-        namesrv = beside.namesrv if isinstance(beside, Servers) else None
-        if beside is None:
-            namesrv = start(NAMESRV)
-            stack.callback(namesrv.end, politely=politely)
-        pair = Servers(version, namesrv_addr, broker_addr, home, namesrv, start(BROKER), start)
-        if beside is None:
-            stack.callback(pair.end_namesrv, politely=politely)  # a later one, perhaps
-        stack.callback(lambda: pair.broker.end(politely=politely))
-        wait_until_registered(namesrv_addr, broker_addr)
-        yield pair
+    namesrv = beside.namesrv if isinstance(beside, Servers) else None
+    if beside is None:
+        namesrv = start(NAMESRV)
+        stack.callback(namesrv.end, politely=politely)
+    pair = Servers(version, namesrv_addr, broker_addr, home, namesrv, start(BROKER), start)
+    if beside is None:
+        stack.callback(pair.end_namesrv, politely=politely)  # a later one, perhaps
+    stack.callback(lambda: pair.broker.end(politely=politely))
+    wait_until_registered(namesrv_addr, broker_addr)
+    return pair
 
 
 def _write_home(

@@ -16,6 +16,7 @@ from tests.unit.embedded_broker.kit.conftest import FakeProgram
 
 # Says what a server says when it is up, and keeps its command line.
 SERVER = 'echo "$@" >> "$ROCKETMQ_HOME/commands"; echo "The server boot success"; exec sleep 60'
+FAILS = 'echo "there is no memory for it"; exit 1'
 
 
 @pytest.fixture
@@ -69,6 +70,31 @@ def test_both_servers_are_told_where_they_are_and_what_to_do(
     assert broker.endswith(f"BrokerStartup -c {home}/broker.conf")
     assert pair.namesrv.process.poll() is not None
     assert pair.broker.process.poll() is not None
+
+
+def test_ports_that_somebody_else_has_taken_meanwhile_are_exchanged(
+    tmp_path: Path, cache: Path, fake_program: FakeProgram, registered: None
+) -> None:
+    taken = 'if [ ! -e "$ROCKETMQ_HOME/again" ]; then touch "$ROCKETMQ_HOME/again"; '
+    fake_program(
+        "java", taken + f'echo "BindException: Address already in use"; exit 1; fi; {SERVER}'
+    )
+    with servers(tmp_path / "home", "5.3.3", cache=cache) as pair:
+        conf = (tmp_path / "home" / "broker.conf").read_text()
+        assert f"listenPort={pair.broker_addr.rpartition(':')[2]}\n" in conf
+        assert f"namesrvAddr={pair.namesrv_addr}\n" in conf
+
+
+def test_what_else_keeps_a_server_from_starting_is_told_at_once(
+    tmp_path: Path, cache: Path, fake_program: FakeProgram, registered: None
+) -> None:
+    fake_program("java", f'touch "$ROCKETMQ_HOME/$$"; {FAILS}')
+    with (
+        pytest.raises(BackendError, match="no memory"),
+        servers(tmp_path / "home", "5.3.3", cache=cache),
+    ):
+        pass
+    assert len([one for one in (tmp_path / "home").iterdir() if one.name.isdigit()]) == 1
 
 
 def test_a_broker_beside_a_pair_has_that_name_server_and_leaves_it_running(
