@@ -96,12 +96,11 @@ class Servers:
     def restart_broker(self, *, politely: bool) -> None:
         """End the broker, by SIGTERM or as by ``kill -9``, and start it on the same files."""
         self.broker.end(politely=politely)
-        if not politely:
-            remove_unwritten(self.store)
         self.start_broker()
 
     def start_broker(self) -> None:
-        """Start the broker, which has ended, on the same files."""
+        """Start the broker, which has ended in whatever way, on the same files."""
+        remove_unwritten(self.store)
         self.broker = self._start(BROKER)
         wait_until_registered(self.namesrv_addr, self.broker_addr)
 

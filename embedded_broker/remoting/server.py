@@ -262,6 +262,7 @@ class TcpServer:
         finally:
             for door in self._doors:
                 door.use_turns(None)
+            self.thread_id = 0  # a later thread may get the same one
             self._ready.set()
 
     def _open(self, loop: SocketLoop, address: str) -> None:

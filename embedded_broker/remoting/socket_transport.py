@@ -295,7 +295,7 @@ class Acceptor:
     ``warnings`` are told.
     """
 
-    __slots__ = ("_loop", "_make", "_socket", "_space", "_warnings", "is_closed")
+    __slots__ = ("_loop", "_make", "_socket", "_space", "_warnings")
 
     def __init__(
         self,
@@ -310,18 +310,15 @@ class Acceptor:
         self._warnings = warnings
         self._space = memoryview(bytearray(READ_SIZE))
         """Every read goes there first: one at a time is going on."""
-        self.is_closed = False
         self._watch()
 
     def close(self) -> None:
         """Accept no more, and close the listener; idempotent."""
-        if not self.is_closed:
-            self.is_closed = True
-            self._loop.forget(self._socket.fileno())
-            self._socket.close()
+        self._loop.forget(self._socket.fileno())
+        self._socket.close()
 
     def _watch(self) -> None:
-        if not self.is_closed:
+        if self._socket.fileno() >= 0:  # not closed while it waited
             self._loop.watch(self._socket.fileno(), READ, self._accept)
 
     def _accept(self, _: int) -> None:

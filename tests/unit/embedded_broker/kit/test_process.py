@@ -169,7 +169,11 @@ def test_a_store_is_opened_again_by_another_broker_process_on_the_same_port(
         pair = backend._servers
         assert pair is not None
         first = pair.broker
+        unwritten = pair.store / "consumequeue" / ("0" * 20)
+        unwritten.parent.mkdir()
+        unwritten.touch()
         backend.reopen(crash=True)
+        assert not unwritten.exists()
         assert first.process.returncode == -signal.SIGKILL
         second = pair.broker
         backend.reopen()

@@ -464,6 +464,8 @@ def test_while_there_is_no_room_nobody_asks_for_it_again_and_again(
         for _ in range(20):
             bench.do(lambda: None)
         assert len(bench.warnings) == 1
+    bench.do(acceptor.close)
+    bench.do(acceptor._watch)  # as when that time is over
 
 
 def test_who_has_reset_before_it_is_accepted_holds_up_nobody(
@@ -500,6 +502,8 @@ class FullListener:
 def test_many_peers_at_once_are_all_accepted(bench: Bench) -> None:
     peers = [socket.create_connection(bench.listener.getsockname(), GUARD_S) for _ in range(300)]
     bench.settle(lambda: len(bench.told) == len(peers))
+    names = {told.transport.remote for told in bench.told if told.transport is not None}
+    assert names == {peer.getsockname() for peer in peers}
     for peer in peers:
         peer.close()
 

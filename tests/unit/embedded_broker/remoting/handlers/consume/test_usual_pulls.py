@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from attrs import asdict
@@ -332,3 +332,29 @@ def test_a_reset_that_waits_holds_up_nobody_else(
     asked.parts.offsets.reset("consumers", "T", 0, 5, tell=True)
     monkeypatch.setattr(Consume, "_check", None)
     assert asked.ask(FULL) == expected
+
+
+def test_what_is_handed_out_and_committed_in_the_short_way_has_the_time_of_the_message_clock(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_on, short = Consume.read_on, list[int]()
+
+    def note(consume: Consume, terms: PullTerms, *rest: Any) -> Any:
+        short.append(rest[1])
+        return read_on(consume, terms, *rest)
+
+    monkeypatch.setattr(Consume, "read_on", note)
+    for number in range(6):
+        offset = str(number)
+        asked.ask(
+            pull(
+                number,
+                sysFlag=str(COMMIT | SUBSCRIPTION),
+                commitOffset=offset,
+                maxMsgNums="1",
+                consumerGroup="all",
+            )
+        )
+    assert short[-1] == 5
+    now_ms = asked.parts.clock.now_ms
+    assert asked.parts.deliveries.times("all", "T", 0, 4) == (now_ms, now_ms)
