@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker, Tls
+from embedded_broker.remoting import tcp_connection
 from embedded_broker.remoting import tls as layer
 from embedded_broker.remoting.tcp_connection import TcpConnection
 from rocketmq_py.errors import ConfigError
@@ -100,13 +101,20 @@ def test_answers_that_leave_together_leave_in_their_order(
         assert body in peer.answer(number).body
 
 
-def test_one_that_breaks_its_tls_behind_a_long_answer_stops_nobody_elses(
-    permissive: EmbeddedBroker, secure: Secure, connect: Connect
+def test_one_that_breaks_its_tls_behind_long_answers_stops_nobody_elses(
+    permissive: EmbeddedBroker,
+    secure: Secure,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bad = secure(permissive.addr)
     assert bad.send("T", BIG).code == 0
+    # More than the kernel takes on its way (4 MiB and what the peer's buffer has), and the peer is
+    # still read from.
+    asked = [RemotingCommand(11, n, ext_fields=pull_fields("T")).encode() for n in range(8)]
+    monkeypatch.setattr(tcp_connection, "WRITE_BUFFER_PAUSE", len(asked) * 2 * len(BIG))
     bad.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-    bad.write(RemotingCommand(11, 1, ext_fields=pull_fields("T")).encode())
+    bad.write(b"".join(asked))
     (server,) = permissive._parts().endpoint.connections
     assert isinstance(server, TcpConnection)
     permissive.wait_for(lambda _: bool(server.long_answers()))
