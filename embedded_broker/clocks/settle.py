@@ -121,7 +121,7 @@ def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple
     """Ask every broker. When something happened meanwhile, the answers do not count."""
     if not residents:
         return (NOBODY,)
-    before = [one.door.entries for one in residents]
+    before = [_count_entries(one.door) for one in residents]
     try:
         busy = [reason for one in residents for reason in one.busy(groups)]
     except BrokerStateError as error:
@@ -129,6 +129,12 @@ def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple
     if not busy and before != [one.door.entries for one in residents]:
         return (JUST_NOW,)
     return tuple(dict.fromkeys(busy))
+
+
+def _count_entries(door: Door) -> int:
+    """Count what was done in a broker; who is inside now is waited for, and counted."""
+    with door.quiet:
+        return door.entries
 
 
 def _too_busy(

@@ -72,8 +72,10 @@ class BrokerSlot:
         """Open the store and the address, and create the topics that were asked for."""
         self.forget_crash()
         arguments = self.arguments
-        port = port_of(self.address) or arguments.broker_port
-        address = runtime.open_address(port, BROKER_PORT, self.number)
+        had = port_of(self.address)
+        address = runtime.open_address(
+            had or arguments.broker_port, BROKER_PORT, self.number, again=had > 0
+        )
         try:
             unsynced, self._unsynced = self._unsynced, None
             self.ha_address = self._open_for_slaves(runtime, address)
@@ -97,7 +99,8 @@ class BrokerSlot:
         port = self.arguments.config.int("haListenPort")
         if port < 0:
             return ""
-        return runtime.open_for_slaves(address, port_of(self.ha_address) or port)
+        had = port_of(self.ha_address)
+        return runtime.open_for_slaves(address, had or port, again=had > 0)
 
     def reset(self, runtime: Runtime, *, clock: bool) -> Connected:
         """Begin with an empty store behind the same connections; requests wait meanwhile.
@@ -209,8 +212,8 @@ class Ensemble:
         runtime = Runtime(first.arguments, self.journal, first.number, self._clients)
         runtime.memory.brokers = len(self.slots)
         try:
-            port = port_of(self.namesrv_addr) or first.arguments.namesrv_port
-            namesrv_addr = runtime.open_namesrv(port)
+            had = port_of(self.namesrv_addr)
+            namesrv_addr = runtime.open_namesrv(had or first.arguments.namesrv_port, again=had > 0)
             nodes = [slot.open(runtime) for slot in self.slots]
             namesrv = runtime.serve_namesrv(namesrv_addr, nodes[0].parts)
             for slot, node in zip(self.slots, nodes, strict=True):

@@ -69,9 +69,9 @@ class Runtime:
         self._ha: dict[str, str] = {}
         """Addresses of brokers to those where slaves follow them."""
 
-    def open_namesrv(self, port: int) -> str:
-        """Bind the name server's address and return it."""
-        return self.open_address(port, NAMESRV_PORT, self.number)
+    def open_namesrv(self, port: int, *, again: bool = False) -> str:
+        """Bind the name server's address and return it; see ``open_address``."""
+        return self.open_address(port, NAMESRV_PORT, self.number, again=again)
 
     def serve_namesrv(self, address: str, parts: BrokerParts) -> Endpoint:
         """Answer at the name server's address, on behalf of the cluster's first broker."""
@@ -114,21 +114,25 @@ class Runtime:
         old.endpoint.become(new.endpoint)
         new.endpoint = old.endpoint
 
-    def open_address(self, port: int, placeholder_port: int, number: int) -> str:
+    def open_address(
+        self, port: int, placeholder_port: int, number: int, *, again: bool = False
+    ) -> str:
         """Bind a listener, and return the advertised address.
 
+        With ``again`` the port was had before: who took it meanwhile may give it back in a moment.
         Without TCP it is a name that exists in this process only (RFC 2606: ``.invalid``).
         """
         arguments = self.arguments
         if not arguments.tcp:
             return f"inproc-{number}.invalid:{port or placeholder_port}"
-        from embedded_broker.remoting.server import TcpServer, listen
+        from embedded_broker.remoting.server import TcpServer, listen, listen_again
 
         if self._tcp is None:
             self._tcp = TcpServer(self.traffic, arguments.tls)
             arguments.config.on_change(lambda _: self.traffic.read_settings(arguments.config))
             self.driver.barriers.append(self._tcp.hand_over)
-        listener = (arguments.listener_factory or listen)(arguments.host, port)
+        bind = arguments.listener_factory or (listen_again if again else listen)
+        listener = bind(arguments.host, port)
         name = listener.getsockname()
         bound_port = int(name[1]) if isinstance(name, tuple) else port
         host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
@@ -136,11 +140,11 @@ class Runtime:
         self._tcp.add(address, listener)
         return address
 
-    def open_for_slaves(self, address: str, port: int) -> str:
+    def open_for_slaves(self, address: str, port: int, *, again: bool = False) -> str:
         """Bind where slaves follow the broker at an address, and return it; "" without TCP."""
         if self._tcp is None:
             return ""
-        self._ha[address] = ha_address = self.open_address(port, 0, self.number)
+        self._ha[address] = ha_address = self.open_address(port, 0, self.number, again=again)
         return ha_address
 
     def serve_slaves(self, parts: BrokerParts) -> HAService | None:

@@ -10,6 +10,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from errno import EADDRINUSE
 from functools import partial
 from threading import Event, Thread, get_ident
 from typing import Final, Protocol
@@ -25,7 +26,7 @@ from embedded_broker.remoting.tcp_connection import SocketProtocol, TcpConnectio
 from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import TURN_NS, Turns
 from embedded_broker.settings.tls import Tls, TlsMode
-from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.clock import monotonic, monotonic_ns
 from rocketmq_py.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ START_S: Final = 10.0
 HAND_OVER_S: Final = 5.0
 CLOSE_S: Final = 10.0
 GIVE_BACK_S = 1.0
+AGAIN_S = 5.0
+"""A port that was had before is waited for so long."""
+AGAIN_EVERY_S: Final = 0.02
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -51,6 +55,23 @@ def listen(host: str, port: int) -> socket.socket:
             "address", f"{host}:{port}", f"{error.strerror or error}. Port 0 takes a free port"
         ) from error
     return listener
+
+
+def listen_again(host: str, port: int) -> socket.socket:
+    """Listen on a port that was had before, as ``listen`` does, but wait for it for some seconds.
+
+    While nobody listens there the system may give it to whoever connects to somewhere.
+    """
+    deadline = monotonic() + AGAIN_S
+    while True:
+        try:
+            return listen(host, port)
+        except ConfigError as error:
+            cause = error.__cause__
+            is_taken = isinstance(cause, OSError) and cause.errno == EADDRINUSE
+            if not is_taken or monotonic() >= deadline:
+                raise
+        Event().wait(AGAIN_EVERY_S)
 
 
 class Open(Protocol):

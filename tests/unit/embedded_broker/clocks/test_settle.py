@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -315,6 +315,43 @@ def test_traffic_between_two_clients_while_they_are_asked_makes_the_answer_void(
 
     assert wait_until_settled(lambda: [stirring], timeout_s=GUARD_S, check=True).ok
     assert stirring.looks == 4
+
+
+def test_who_is_in_the_middle_of_a_request_when_the_look_begins_is_waited_for() -> None:
+    class Idle:
+        is_down = False
+        door = Door()
+
+        def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
+            with self.door.quiet:  # as one that looks at its state
+                return ()
+
+        def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
+            return ()
+
+    idle, is_inside = Idle(), Event()
+    asked: list[None] = []
+
+    def ask() -> None:
+        with idle.door:
+            is_inside.set()
+            until = monotonic() + GUARD_S
+            while not idle.door.contended and monotonic() < until:
+                pass
+
+    asking = Thread(target=ask)
+
+    def residents() -> Sequence[Idle]:
+        asked.append(None)
+        if len(asked) == 2:  # the first time it is only watched
+            asking.start()
+            assert is_inside.wait(GUARD_S)
+        return [idle]
+
+    settled = wait_until_settled(residents, timeout_s=0, check=False)
+    asking.join()
+
+    assert settled.busy == ()
 
 
 class Alarm:

@@ -8,9 +8,11 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster
 from embedded_broker.lifecycle.runtime import Runtime
+from embedded_broker.remoting import server
 from embedded_broker.remoting.inproc import LocalClients
 from embedded_broker.remoting.journal import Journal
 from rocketmq_py import DefaultMQProducer, Message
+from rocketmq_py.errors import ConfigError
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
 
@@ -36,6 +38,50 @@ def test_with_tcp_a_free_port_is_bound_and_given_back_without_ever_starting() ->
 
     assert address.startswith("127.0.0.1:")
     assert again == address
+
+
+def test_a_port_that_was_had_before_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = EmbeddedBroker(topics=["T"])
+    broker.start()
+    address = broker.addr
+    broker.close()
+    listened = server.listen
+    with socket.create_server(split(address)) as other:
+
+        def listen_and_free(host: str, port: int) -> socket.socket:
+            try:
+                return listened(host, port)
+            except ConfigError:
+                other.close()  # whoever took it gives it back when it was asked for once
+                raise
+
+        monkeypatch.setattr(server, "listen", listen_and_free)
+        broker.start()
+    assert broker.addr == address
+    broker.close()
+
+
+def test_a_port_that_was_had_before_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "AGAIN_S", 0.0)
+    broker = EmbeddedBroker()
+    broker.start()
+    address = broker.namesrv_addr
+    broker.close()
+    with (
+        socket.create_server(split(address)),
+        pytest.raises(ConfigError, match=f"'{address}' is not possible: Address already in use"),
+    ):
+        broker.start()
+    broker.start()
+    assert broker.namesrv_addr == address
+    broker.close()
+
+
+def split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
 
 
 @pytest.mark.parametrize(("seed", "same"), [(5, True), (None, False)])
