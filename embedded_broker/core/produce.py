@@ -99,7 +99,7 @@ class Produce:
             self._profile.names_stored_messages
             and not self._durability.is_awaited
             and not self._gate.checks_types
-            and self._store.hooks_ignore_plain
+            and self._store.hooks.ignore_plain
             and not self._store.budget.is_full
         )
 

@@ -313,7 +313,7 @@ class SendShapes:
             items.append((flag, born, body, stored(key, digits) + tail, code))
             slots.append(slot_ms)
             topics.append(topic)
-        if not self._store.hooks_ignore_timers(now_ms, instants=instants):
+        if not self._store.hooks.ignore_timers(now_ms, instants=instants):
             return False
         run = TimerRun(
             self._timer_topic,

@@ -218,11 +218,11 @@ class BrokerNode:
         store, timers, namesrv = parts.store, parts.timers, self._runtime.namesrv
         self._undo.append(parts.endpoint.long_requests.close)
         with parts.door:
-            store.put_hooks += [
+            store.hooks.listed += [
                 WallTimeHint(self._arguments.session_clock),
                 timers.admission,
             ]
-            self._arguments.put_hooks.run_before(store.put_hooks)
+            self._arguments.put_hooks.run_before(store.hooks.listed)
             if is_reachable(self._arguments.host):
                 parts.guards.append(RemoteAdministration(parts.config))
             if parts.accounts is not None:

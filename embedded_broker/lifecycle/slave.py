@@ -62,7 +62,7 @@ class SlaveNode:
         parts.levels.hold()
         # Transactions and POP act where the master is.
         parts.sources[:] = [parts.timers, parts.levels]
-        parts.store.put_hooks.insert(0, SlaveHook())
+        parts.store.hooks.listed.insert(0, SlaveHook())
         self._reject()
         self._follower = Follower(parts.store)
         self._client = HAClient(parts.door, self._follower, parts.config)

@@ -2,8 +2,8 @@
 
 Everything below the broker's door; one thread at a time, but for ``StoreFlush.run``. Must not
 know: requests, topics' settings, timers (they are a put hook and an arrival listener). After
-``DefaultMessageStore``. Read on: ``store_reader.py``, ``commit_log.py``, ``consume_queue.py``,
-``key_index.py``, ``recovery.py``, ``flush.py``.
+``DefaultMessageStore``. Read on: ``store_reader.py``, ``put_checks.py``, ``commit_log.py``,
+``consume_queue.py``, ``key_index.py``, ``recovery.py``, ``flush.py``.
 """
 
 import logging
@@ -22,33 +22,29 @@ from embedded_broker.store.copies import Copies
 from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.flush import StoreFlush
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
+from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_budget import MemoryBudget
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.placing import NOT_QUEUED
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, COUNT_MAX, PullLimits
+from embedded_broker.store.put_checks import (
+    SHORT_TOPIC,
+    Hooks,
+    check_as_sent,
+    check_as_stored,
+    number_batch,
+)
 from embedded_broker.store.recovery import Opening, StoreRecovery, recover
 from embedded_broker.store.run import Arrivals, Run
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import RecordError
-from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.message_codec import encode_neighbours
 from rocketmq_py.protocol.message_columns import Item
-from rocketmq_py.protocol.names import (
-    SCHEDULE_TOPIC,
-    SLICE_TIMER_TOPIC,
-    TIMER_TOPIC,
-    is_retry_topic,
-)
-from rocketmq_py.protocol.properties import (
-    PROPERTIES_SIZE_MAX,
-    Prop,
-    decode_properties,
-    encode_properties,
-)
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_TOPIC
+from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.protocol.tag_hash import tags_code
 
@@ -56,10 +52,7 @@ _LOG = logging.getLogger(__name__)
 
 ABORT_FILE: Final = "abort"
 LOCK_FILE: Final = "lock"
-_TOPIC_SIZE_MAX: Final = 127
-_RETRY_TOPIC_SIZE_MAX: Final = 255
 _UNKNOWN_LEVEL_MS: Final = 1000
-_RECORD_OVERHEAD: Final = 91 + 2 * 12 + 1  # two IPv6 hosts and a long topic at most
 _OK: Final = PutStatus.PUT_OK
 _NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
 _offset: Final = itemgetter(0)  # of a consume queue entry
@@ -80,7 +73,7 @@ class MessageStore(StoreReader):
     ``store_host`` is the broker's packed address, stored in every record. ``owner`` names the
     broker to a second one that finds the store locked. Nothing is opened before ``load``.
 
-    ``put_hooks`` run in order before every put; ``on_arrival`` is called once for all messages that
+    ``hooks`` run in order before every put; ``on_arrival`` is called once for all messages that
     became visible together in a queue, after they did. ``level_deliver_ms`` gives the delivery time
     of a delay level: the tags code of entries in SCHEDULE_TOPIC_XXXX. Set all before ``load``.
     """
@@ -101,11 +94,7 @@ class MessageStore(StoreReader):
         self.owner = owner
         self.budget = fs.budget if isinstance(fs, MemoryFileSystem) else MemoryBudget()
         """What a store in memory may take; without a limit for any other."""
-        self.put_hooks: list[PutHook] = []
-        self._hooks_seen: list[PutHook] = []
-        self._hooks_ignore_copies = True
-        self._hooks_ignore_plain = True
-        self._ask_about_timers: list[Callable[..., bool]] = []
+        self.hooks = Hooks()
         self.on_arrival: list[Callable[[Arrivals], None]] = []
         self._listeners: dict[str, list[Callable[[Arrivals], None]]] = {}
         self.level_deliver_ms: Callable[[int, int], int] = _unknown_level
@@ -514,9 +503,7 @@ class MessageStore(StoreReader):
     @property
     def takes_copies(self) -> bool:
         """Whether no put hook wants to see the messages that ``put_copies`` stores."""
-        if self.put_hooks != self._hooks_seen:
-            self._ask_hooks()
-        return self._accepts and self._hooks_ignore_copies
+        return self._accepts and self.hooks.ignore_copies
 
     def put_copies(self, copies: Copies) -> bool:
         """Store copies of stored messages next to each other, all of them or none.
@@ -562,32 +549,11 @@ class MessageStore(StoreReader):
             and (
                 run.is_admitted
                 or (
-                    len(run.topic) <= _TOPIC_SIZE_MAX // 4
+                    len(run.topic) <= SHORT_TOPIC
                     and run.topic not in _DELAY_TOPICS
-                    and self.hooks_ignore_plain
+                    and self.hooks.ignore_plain
                 )
             )
-        )
-
-    @property
-    def hooks_ignore_plain(self) -> bool:
-        """Whether no put hook wants to see messages that ask for nothing."""
-        if self.put_hooks != self._hooks_seen:
-            self._ask_hooks()
-        return self._hooks_ignore_plain
-
-    def _ask_hooks(self) -> None:
-        hooks = self._hooks_seen = self.put_hooks.copy()
-        self._hooks_ignore_copies = all(getattr(one, "ignores_copies", False) for one in hooks)
-        self._hooks_ignore_plain = all(getattr(one, "ignores_plain", False) for one in hooks)
-        self._ask_about_timers = [
-            ask for one in hooks if (ask := getattr(one, "ignores_timers", None))
-        ]
-
-    def hooks_ignore_timers(self, now_ms: int, *, instants: bool) -> bool:
-        """Whether no put hook wants to see messages that ask for a time, or for an instant."""
-        return self.hooks_ignore_plain and all(
-            ask(now_ms, instants=instants) for ask in self._ask_about_timers
         )
 
     def _prepare(self, msg: InnerMessage, now_ms: int) -> PutResult | None:
@@ -596,58 +562,15 @@ class MessageStore(StoreReader):
             remark = self.health.problem or "the store is closed"
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
         if msg.sys_flag & INNER_BATCH:
-            refused = self._number_batch(msg)
+            queue = self.queues.get((msg.topic, msg.queue_id))
+            refused = number_batch(msg, queue, is_taken=self.takes_batches(msg.topic))
             if refused is not None:
                 return refused
-        topic = msg.topic
-        if len(topic) > _TOPIC_SIZE_MAX // 4:
-            refused = _topic_refusal(topic)
-            if refused is not None:
-                return refused
-        body_size = len(msg.body)
-        if body_size > self.body_size_max:
-            return PutResult(
-                PutStatus.MESSAGE_ILLEGAL,
-                remark=f"the body has {body_size} bytes, at most {self.body_size_max} are allowed "
-                "(setting maxMessageSize)",
-            )
-        for hook in self.put_hooks:
-            answer = hook.before_put(msg, now_ms)
-            if answer is not None:
-                if isinstance(answer, PutRefusal):
-                    return PutResult(answer.status, remark=answer.remark)
-                return answer
-        properties = msg.properties_bytes
-        if properties is None:
-            properties = msg.properties_bytes = encode_properties(msg.properties)
-        if len(properties) > PROPERTIES_SIZE_MAX:
-            return PutResult(
-                PutStatus.PROPERTIES_SIZE_EXCEEDED,
-                remark=f"the properties take {len(properties)} bytes, "
-                f"at most {PROPERTIES_SIZE_MAX} are possible",
-            )
-        record_size = len(msg.body) + len(properties) + 4 * len(msg.topic) + _RECORD_OVERHEAD
-        if record_size > self.log.record_size_max:
-            return PutResult(
-                PutStatus.MESSAGE_ILLEGAL,
-                remark=f"the message takes {record_size} bytes, a commit log file holds "
-                f"{self.log.record_size_max} (setting mappedFileSizeCommitLog)",
-            )
-        return None
-
-    def _number_batch(self, msg: InnerMessage) -> PutResult | None:
-        """Note in an inner batch which queue offset its first message gets, or refuse it."""
-        queue = self.queues.get((msg.topic, msg.queue_id))
-        if not self.takes_batches(msg.topic):
-            remark = f"an inner batch needs a topic of queue type BatchCQ, {msg.topic} is none"
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
-        count = msg.properties.get(Prop.INNER_NUM, "")
-        if not (count.isdecimal() and 1 <= int(count) <= BATCH_MAX):
-            remark = f"an inner batch has 1 to {BATCH_MAX} messages (INNER_NUM), not {count!r}"
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
-        msg.properties[Prop.INNER_BASE] = str(0 if queue is None else queue.max_offset)
-        msg.properties_bytes = None
-        return None
+        return (
+            check_as_sent(msg, self.body_size_max)
+            or self.hooks.before_put(msg, now_ms)
+            or check_as_stored(msg, self.log.record_size_max)
+        )
 
     def _code(self, topic: str, properties: dict[str, str], store_timestamp: int) -> int:
         """Give the tags code of an entry: of the delay levels' queues, the delivery time."""
@@ -725,15 +648,3 @@ class MessageStore(StoreReader):
             store_timestamp=self._last_store_timestamp,
             failed=lambda: self._dirty.update(dirty),
         )
-
-
-def _topic_refusal(topic: str) -> PutResult | None:
-    """Refuse topics that the original refuses in ``HookUtils.checkBeforePutMessage``."""
-    limit = _RETRY_TOPIC_SIZE_MAX if is_retry_topic(topic) else _TOPIC_SIZE_MAX
-    size = len(topic.encode("utf-8", "surrogatepass"))
-    if size <= limit:
-        return None
-    return PutResult(
-        PutStatus.MESSAGE_ILLEGAL,
-        remark=f"the topic name has {size} bytes, at most {limit} are possible",
-    )

@@ -66,7 +66,7 @@ def open_store(folder: str, engine: str, cell: str, clock: HandClock | None = No
     else:
         timers = TimerMessageStore(store, fs, config, clock)
     timers.load()
-    store.put_hooks.append(timers.admission)
+    store.hooks.listed.append(timers.admission)
     store.on_arrival.append(timers.on_arrival)
     return store, timers, clock
 

@@ -139,7 +139,7 @@ class Life:
         self.timers.new_budget = lambda: Turns(5)
         self.levels.session_timer = parts.session.after
         with parts.door:
-            self.store.put_hooks.append(self.timers.admission)
+            self.store.hooks.listed.append(self.timers.admission)
             self.store.on_arrival.append(self.timers.on_arrival)
             assembly.install(parts)
 

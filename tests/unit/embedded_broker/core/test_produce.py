@@ -115,7 +115,7 @@ def test_a_failing_message_does_not_take_the_others_along(core: BrokerParts) -> 
                 raise RuntimeError("no such thing")
             return None
 
-    core.store.put_hooks.append(Broken())
+    core.store.hooks.listed.append(Broken())
     first, bad, last = produced(core, message(b"first"), message(b"bad"), message(b"last"))
     assert first.is_stored
     assert (bad.reason, bad.remark) == (Reason.FAILED, "RuntimeError: no such thing")

@@ -338,7 +338,7 @@ def test_a_hook_that_wants_every_message_sees_them_from_then_on() -> None:
     with running() as (parts, peer):
         hook = _Curious()
         say(parts, peer, frame(1, body=b"before"))
-        parts.store.put_hooks.append(hook)
+        parts.store.hooks.listed.append(hook)
         say(parts, peer, frame(2, body=b"then"))
         assert hook.seen == [b"then"]
         assert parts.store.queues["T", 1].max_offset == 2

@@ -167,9 +167,9 @@ class Uninterested(Hook):
 def test_a_put_hook_that_says_nothing_about_copies_sees_every_message() -> None:
     store = opened()
     seen = [store.takes_copies]
-    store.put_hooks.append(Hook())
+    store.hooks.listed.append(Hook())
     seen.append(store.takes_copies)
-    store.put_hooks[:] = [Uninterested(), Uninterested()]
+    store.hooks.listed[:] = [Uninterested(), Uninterested()]
     seen.append(store.takes_copies)
     store.close()
     seen.append(store.takes_copies)

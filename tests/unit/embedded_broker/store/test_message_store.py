@@ -89,7 +89,7 @@ def test_hooks_run_in_order_and_may_change_the_message() -> None:
     clock = HandClock()
     store = new_store(clock=clock)
     first, second = _Hook("first", None), _Hook("second", None)
-    store.put_hooks += [first, second]
+    store.hooks.listed += [first, second]
     put = store.put(message(1))
     assert first.seen == [("T", clock.now_ms)]
     assert second.seen == [("Moved", clock.now_ms)]
@@ -103,11 +103,11 @@ def test_a_hook_refuses_and_later_hooks_do_not_run() -> None:
     store = new_store()
     never = _Hook("never", None)
     refusal = PutRefusal(PutStatus.WHEEL_TIMER_FLOW_CONTROL, "too many")
-    store.put_hooks += [_Hook("no", refusal), never]
+    store.hooks.listed += [_Hook("no", refusal), never]
     assert store.put(message(1)) == PutResult(PutStatus.WHEEL_TIMER_FLOW_CONTROL, remark="too many")
     assert never.seen == []
     whole = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark="later")
-    store.put_hooks[0] = _Hook("no", whole)
+    store.hooks.listed[0] = _Hook("no", whole)
     assert store.put(message(1)) is whole
     assert store.log.max_offset == 0
 

@@ -93,7 +93,7 @@ def test_arrivals_are_asked_for_a_code_from_an_offset_on(
 def test_only_hooks_that_ignore_plain_messages_are_not_asked(ignores: bool) -> None:
     store = new_store()
     hook = _Hook(ignores_plain=ignores)
-    store.put_hooks.append(hook)
+    store.hooks.listed.append(hook)
     assert store.put(run()).ok
     assert hook.seen == ([] if ignores else [b"body 0", b"body 1", b"body 2"])
     assert bodies(store, queue_id=1) == ["body 0", "body 1", "body 2"]

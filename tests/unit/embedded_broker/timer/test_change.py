@@ -243,7 +243,7 @@ def test_what_the_disk_refuses_changes_nothing() -> None:
     rig = Rig()
     key = rig.timer(10_000)
     refusing = FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1, TIMER_TOPIC)
-    rig.store.put_hooks.append(refusing)
+    rig.store.hooks.listed.append(refusing)
 
     with pytest.raises(StoreError, match="keeps its time"):
         rig.timers.reschedule(key, rig.clock.now_ms + 20_000)
@@ -256,7 +256,7 @@ def test_what_the_disk_refuses_changes_nothing() -> None:
 def test_a_recall_that_the_disk_refuses_recalls_nothing() -> None:
     rig = Rig()
     key = rig.timer(10_000)
-    rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1, TIMER_TOPIC))
+    rig.store.hooks.listed.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1, TIMER_TOPIC))
 
     with pytest.raises(StoreError, match="is not recalled"):
         rig.timers.recall(key)
@@ -326,7 +326,7 @@ def test_a_mark_that_cannot_be_stored_now_is_stored_later() -> None:
     key = rig.timer(10_000)
     only_the_copy(rig, key, 30_000)
     rig.crash()
-    rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1, TIMER_TOPIC))
+    rig.store.hooks.listed.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1, TIMER_TOPIC))
 
     rig.advance(60_000)
 

@@ -133,7 +133,7 @@ class Rig:
         self.store.load()
         self.recovery = self.timers.load()
         self.levels.load()
-        self.store.put_hooks.append(self.timers.admission)
+        self.store.hooks.listed.append(self.timers.admission)
         self.store.on_arrival.append(self.timers.on_arrival)
         return self.recovery
 

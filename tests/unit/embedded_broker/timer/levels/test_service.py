@@ -125,13 +125,13 @@ def test_levels_that_were_shortened_between_restarts_deliver_old_messages_at_onc
 @pytest.mark.case("L5")
 def test_a_put_that_fails_is_tried_again_after_100_ms_in_order() -> None:
     rig = Rig()
-    rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 2))
+    rig.store.hooks.listed.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 2))
     send_level(rig, 1)
     send_level(rig, 1)
     send_level(rig, 2)
-    rig.store.put_hooks.pop()
+    rig.store.hooks.listed.pop()
     hook = FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 2)
-    rig.store.put_hooks.append(hook)
+    rig.store.hooks.listed.append(hook)
     rig.advance(1199)
     assert rig.bodies() == []
     rig.advance(1)
@@ -191,7 +191,7 @@ def test_a_failed_put_is_repeated_ever_more_slowly_and_blocks_its_level() -> Non
     rig = Rig(config=ASYNC)
     hook = FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 6)
     send_level(rig, 1)
-    rig.store.put_hooks.append(hook)
+    rig.store.hooks.listed.append(hook)
     rig.advance(1000)
     assert hook.attempts == 1
     for wait_ms, attempts in ((99, 1), (1, 2), (200, 3), (300, 4), (400, 5)):
@@ -212,7 +212,7 @@ def test_a_failed_put_is_repeated_ever_more_slowly_and_blocks_its_level() -> Non
 
 def test_a_message_that_is_gone_is_given_up_after_six_repeats() -> None:
     rig = Rig(config={**ASYNC, "mappedFileSizeCommitLog": 4096})
-    rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 2, topic="T"))
+    rig.store.hooks.listed.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 2, topic="T"))
     for _ in range(40):
         send_level(rig, 1)
     rig.advance(1000)
@@ -307,7 +307,7 @@ def test_a_session_timer_waits_for_the_retry_when_there_is_one() -> None:
     calls = []
     rig.levels.session_timer = lambda wait_ms, call: calls.append((wait_ms, call))
     send_level(rig, 1)
-    rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1))
+    rig.store.hooks.listed.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1))
     rig.advance(5000)
     assert rig.levels.next_deadline() is None
     ((wait_ms, call),) = calls

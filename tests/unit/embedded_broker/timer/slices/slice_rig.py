@@ -71,7 +71,7 @@ class SliceRig(Rig):
         self.recovery = self.timers.load()
         if not self.levels_off:
             self.levels.load()
-        self.store.put_hooks.append(self.timers.admission)
+        self.store.hooks.listed.append(self.timers.admission)
         self.store.on_arrival.append(self.timers.on_arrival)
         return self.recovery
 

@@ -143,7 +143,7 @@ class RefusesMarks:
 def test_a_refused_move_changes_nothing() -> None:
     rig = SliceRig()
     hook = RefusesMarks()
-    rig.store.put_hooks.append(hook)
+    rig.store.hooks.listed.append(hook)
     key = rig.timer(100_000)
     hook.left = 1
     with pytest.raises(StoreError, match="keeps its time"):
@@ -167,7 +167,7 @@ def test_a_moved_copy_without_its_mark_is_finished_before_anything_is_fired(behi
     rig.crash()
     hook = RefusesMarks()
     hook.left = 1
-    rig.store.put_hooks.append(hook)
+    rig.store.hooks.listed.append(hook)
     rig.fire()
     assert rig.timers._changes.unfinished is not None
     assert rig.timers.next_deadline() is not None

@@ -37,7 +37,7 @@ def test_a_put_that_fails_is_tried_again_and_the_order_stays() -> None:
     hook = FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 5)
     rig.timer(1000)
     rig.timer(1000)
-    rig.store.put_hooks.append(hook)
+    rig.store.hooks.listed.append(hook)
     rig.advance(10_000)
     assert hook.attempts == 7
     assert rig.bodies() == [b"1", b"2"]
@@ -48,7 +48,7 @@ def test_without_retry_until_success_the_third_failure_drops_the_message() -> No
     rig = SliceRig(config={"timerEnableRetryUntilSuccess": False})
     rig.timer(1000)
     rig.timer(1000)
-    rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 3))
+    rig.store.hooks.listed.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 3))
     rig.advance(10_000)
     assert rig.bodies() == [b"2"]
     assert rig.timers.lost == {"gave up": 1}
@@ -69,7 +69,7 @@ def test_what_will_never_be_stored_is_dropped_at_once(
     rig = SliceRig(config={"timerSkipUnknownError": skip})
     rig.timer(1000)
     hook = FailingPuts(status, 10)
-    rig.store.put_hooks.append(hook)
+    rig.store.hooks.listed.append(hook)
     rig.advance(5000)
     assert rig.timers.lost == {reason: 1}
     assert hook.attempts == 1
@@ -80,7 +80,7 @@ def test_a_wait_for_the_session_clock_holds_everything() -> None:
     waits = []
     rig.timers.retry.session_timer = lambda delay_ms, call: waits.append((delay_ms, call))
     rig.timer(1000)
-    rig.store.put_hooks.append(FailingPuts(PutStatus.UNKNOWN_ERROR, 1))
+    rig.store.hooks.listed.append(FailingPuts(PutStatus.UNKNOWN_ERROR, 1))
     rig.advance(5000)
     assert rig.bodies() == []
     assert rig.timers.next_deadline() is None

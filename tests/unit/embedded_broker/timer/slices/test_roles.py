@@ -22,7 +22,7 @@ class Pair:
     def __init__(self, role: SliceRole = SliceRole.FOLLOWER) -> None:
         self.master = SliceRig(config=ROOMY)
         self.follower = SliceRig(config=ROOMY, role=role)
-        self.follower.store.put_hooks.clear()
+        self.follower.store.hooks.listed.clear()
         self.follower.clock = self.master.clock
         self.copied_to = 0
 
@@ -61,7 +61,7 @@ class Pair:
         self.follower.store.clock = self.follower.clock
         timers = self.follower.timers
         timers._clock = self.follower.clock
-        self.follower.store.put_hooks.append(timers.admission)
+        self.follower.store.hooks.listed.append(timers.admission)
         timers.become(SliceRole.MASTER)
 
     def delivered(self) -> list[str]:

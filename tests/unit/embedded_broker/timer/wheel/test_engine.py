@@ -22,7 +22,7 @@ EXACT = {"timerPrecisionMs": 1000, "timerReleasePrecisionMs": 1}
 
 def fail(rig: Rig, status: PutStatus, times: int) -> FailingPuts:
     hook = FailingPuts(status, times)
-    rig.store.put_hooks.append(hook)
+    rig.store.hooks.listed.append(hook)
     return hook
 
 

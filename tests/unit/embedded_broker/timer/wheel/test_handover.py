@@ -84,7 +84,7 @@ def test_a_timer_is_released_by_one_broker_wherever_it_is_kept(
 ) -> None:
     rig = Rig(config={"timerRollWindowSlot": 10})
     refusal = FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, ALWAYS)
-    rig.store.put_hooks.append(refusal)
+    rig.store.hooks.listed.append(refusal)
     kept(rig)
     assert hand_over(rig, queue_offset=1) == 1
     assert rig.timers.count() == 0

@@ -353,7 +353,7 @@ def test_another_precision_is_refused_and_nothing_is_touched(with_meta: bool) ->
 def test_a_stop_while_a_put_is_retried_delivers_the_message_once() -> None:
     rig = Rig()
     rig.timer(1000)
-    rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 99))
+    rig.store.hooks.listed.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 99))
     rig.advance(3000)
     assert rig.messages() == []
     assert rig.timers.count() == 1

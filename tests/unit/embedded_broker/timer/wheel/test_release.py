@@ -46,7 +46,7 @@ def test_a_roll_that_fails_is_tried_again_and_the_timer_is_delivered() -> None:
     rig = Rig(config={"timerRollWindowSlot": 10})
     rig.timer(25_000)
     hook = FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 2, TIMER_TOPIC)
-    rig.store.put_hooks.append(hook)
+    rig.store.hooks.listed.append(hook)
     rig.advance(30_000)
     assert hook.attempts == 4
     assert rig.bodies() == [b"1"]

@@ -30,7 +30,7 @@ def busy(*, curious: bool) -> Rig:
     """Timers of every kind, on several queues, some with tags, some rolled, some recalled."""
     rig = Rig(config={"timerRollWindowSlot": 60, "timerMaxDelaySec": 3000})
     if curious:
-        rig.store.put_hooks.append(Curious())
+        rig.store.hooks.listed.append(Curious())
     chance = Random(3)
     for number in range(300):
         properties = {
@@ -74,10 +74,10 @@ def test_a_refused_write_of_many_is_tried_again_and_loses_nothing() -> None:
     for _ in range(50):
         rig.timer(2000)
     refusing = FailingPuts(PutStatus.CREATE_MAPPED_FILE_FAILED, 2)
-    rig.store.put_hooks.append(refusing)
+    rig.store.hooks.listed.append(refusing)
     rig.advance(2000)
     assert rig.bodies() == []
-    rig.store.put_hooks.remove(refusing)
+    rig.store.hooks.listed.remove(refusing)
     rig.advance(5000)
     assert rig.bodies() == [b"%d" % number for number in range(1, 51)]
 
