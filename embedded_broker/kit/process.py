@@ -10,6 +10,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -178,12 +179,11 @@ def servers(
     not start.
     """
     jars = release(version, "rocketmq-namesrv", "rocketmq-broker", cache=cache)
+    wanted = _Wanted(home, version, jars, settings or {}, java_options, beside, politely)
     with contextlib.ExitStack() as stack:
         for is_last in (*[False] * (PORTS_TRIED - 1), True):
             try:
-                pair = _start_pair(
-                    stack, home, version, jars, settings or {}, java_options, beside, politely
-                )
+                pair = wanted.start(stack)
                 break
             except BackendError as error:
                 stack.close()
@@ -192,48 +192,61 @@ def servers(
         yield pair
 
 
-def _start_pair(
-    stack: contextlib.ExitStack,
-    home: Path,
-    version: str,
-    jars: Path,
-    settings: dict[str, str],
-    java_options: tuple[str, ...],
-    beside: Servers | str | None,
-    politely: bool,
-) -> Servers:
-    """Start both servers on ports that are free now; ``stack`` ends what has started."""
-    namesrv_port, broker_port, ha_port = free_ports(3)
-    namesrv_addr = f"{LOOPBACK}:{namesrv_port}"
-    if beside is not None:
-        namesrv_addr = beside if isinstance(beside, str) else beside.namesrv_addr
-    own = {"namesrvAddr": namesrv_addr, **settings}
-    _write_home(home, namesrv_port, broker_port, ha_port, own)
-    base = [*java_options, *OPENED, f"-Duser.home={home}", "-cp", f"{jars}/*"]
-    env = {"ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": namesrv_addr}
+@define(eq=False)
+class _Wanted:
+    """What is to run, as ``servers`` was told; ``jars`` are those of the version."""
 
-    def start(main: str) -> Jvm:
+    home: Path
+    version: str
+    jars: Path
+    settings: dict[str, str]
+    java_options: tuple[str, ...]
+    beside: Servers | str | None
+    politely: bool
+
+    def start(self, stack: contextlib.ExitStack) -> Servers:
+        """Start both servers on ports that are free now; ``stack`` ends what has started."""
+        beside, politely = self.beside, self.politely
+        namesrv_port, broker_port, ha_port = free_ports(3)
+        namesrv_addr = f"{LOOPBACK}:{namesrv_port}"
+        if beside is not None:
+            namesrv_addr = beside if isinstance(beside, str) else beside.namesrv_addr
+        own = {"namesrvAddr": namesrv_addr, **self.settings}
+        _write_home(self.home, namesrv_port, broker_port, ha_port, own)
+        start = partial(self._run, namesrv_addr)
+        namesrv = beside.namesrv if isinstance(beside, Servers) else None
+        if beside is None:
+            namesrv = start(NAMESRV)
+            stack.callback(namesrv.end, politely=politely)
+        pair = Servers(
+            self.version,
+            namesrv_addr,
+            f"{LOOPBACK}:{broker_port}",
+            self.home,
+            namesrv,
+            start(BROKER),
+            start,
+        )
+        if beside is None:
+            stack.callback(pair.end_namesrv, politely=politely)  # a later one, perhaps
+        stack.callback(lambda: pair.broker.end(politely=politely))
+        wait_until_registered(namesrv_addr, pair.broker_addr)
+        return pair
+
+    def _run(self, namesrv_addr: str, main: str) -> Jvm:
+        """Start one of the two programs; returns when it says that it has."""
         heap, file = PROGRAMS[main]
-        arguments = [f"-Xms{heap}", f"-Xmx{heap}", *base, main, "-c", str(home / file)]
-        jvm = Jvm.start(arguments, env=env, cwd=home, keep=LINES_KEPT)
+        arguments = [f"-Xms{heap}", f"-Xmx{heap}", *self.java_options, *OPENED]
+        arguments += [f"-Duser.home={self.home}", "-cp", f"{self.jars}/*"]
+        arguments += [main, "-c", str(self.home / file)]
+        env = {"ROCKETMQ_HOME": str(self.home), "NAMESRV_ADDR": namesrv_addr}
+        jvm = Jvm.start(arguments, env=env, cwd=self.home, keep=LINES_KEPT)
         try:
             jvm.wait_for_line(BOOTED, BOOT_SECONDS)
         except BaseException:
             jvm.end(politely=False)
             raise
         return jvm
-
-    broker_addr = f"{LOOPBACK}:{broker_port}"
-    namesrv = beside.namesrv if isinstance(beside, Servers) else None
-    if beside is None:
-        namesrv = start(NAMESRV)
-        stack.callback(namesrv.end, politely=politely)
-    pair = Servers(version, namesrv_addr, broker_addr, home, namesrv, start(BROKER), start)
-    if beside is None:
-        stack.callback(pair.end_namesrv, politely=politely)  # a later one, perhaps
-    stack.callback(lambda: pair.broker.end(politely=politely))
-    wait_until_registered(namesrv_addr, broker_addr)
-    return pair
 
 
 def _write_home(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import re
 import signal
 import subprocess
 import sys
@@ -147,6 +149,31 @@ def test_a_signal_ends_it_wherever_it_is() -> None:
             assert process.wait(20) == 0
         finally:
             process.kill()
+
+
+TELLS_OF_ITS_COLLECTOR = """
+import gc
+from embedded_broker.cli import main
+
+try:
+    main()
+finally:
+    print("collects every", gc.get_threshold()[0], "and leaves", gc.get_freeze_count())
+"""
+
+
+def test_what_a_server_begins_with_is_not_looked_at_by_the_collector_again() -> None:
+    program = [sys.executable, "-c", TELLS_OF_ITS_COLLECTOR, "serve", *FREE_PORTS]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline() if process.stdout else ""
+        assert line.startswith("ready "), line
+        process.terminate()
+        said, _ = process.communicate(timeout=20)
+    told = re.search(r"collects every (\d+) and leaves (\d+)", said)
+    assert told is not None, said
+    every, left = map(int, told.groups())
+    assert every > gc.get_threshold()[0]  # this program's, which is Python's own
+    assert left > 10_000  # all modules
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
