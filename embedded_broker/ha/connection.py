@@ -109,6 +109,10 @@ class HAConnection:
             self._report = offset
             self._go_on()
 
+    def end_received(self, transport: Transport) -> None:
+        """End as well: a slave that reports no more is none."""
+        transport.abort()
+
     def pause_writing(self) -> None:
         """Wait: the slave does not read so fast."""
         self._is_full = True

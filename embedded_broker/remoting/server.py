@@ -182,6 +182,11 @@ class TcpServer:
         loop = self._loop
         return loop is not None and loop.call_soon(call)
 
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Run ``call`` on the loop's thread in so many seconds, unless it ends before. There."""
+        if self._loop is not None:
+            self._loop.call_later(seconds, call)
+
     def after_this(self, call: Callable[[], None]) -> None:
         """Run ``call`` right behind what the loop's thread does now. On that thread."""
         if self._loop is not None:
@@ -213,9 +218,9 @@ class TcpServer:
 
     def _give_back_later(self) -> None:
         """Give memory back in a while: connections that were closed still have some."""
-        if self._loop is not None and not self._is_giving_back:
+        if not self._is_giving_back:
             self._is_giving_back = True
-            self._loop.call_later(GIVE_BACK_S, self._give_back)
+            self.call_later(GIVE_BACK_S, self._give_back)
 
     def _give_back(self) -> None:
         self._is_giving_back = False

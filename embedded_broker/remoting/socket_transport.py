@@ -43,6 +43,10 @@ class Received(Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what the peer wrote, in any pieces."""
 
+    def end_received(self, transport: "SocketTransport") -> None:
+        """Hear that the peer writes nothing more: close when all that it asked for is written."""
+        transport.close()
+
     def pause_writing(self) -> None:
         """Hear that more waits than ``high``."""
 
@@ -143,7 +147,11 @@ class SocketTransport:
                 except BaseException as error:  # noqa: BLE001 - told, and it ends nobody else
                     self._fail(error)
             elif not size:
-                self.close()
+                self.pause_reading()
+                try:
+                    self._protocol.end_received(self)
+                except BaseException as error:  # noqa: BLE001 - told, and it ends nobody else
+                    self._fail(error)
         if self._buffer and events != READ:
             self._write_on()
 

@@ -41,6 +41,8 @@ PIECE = 128 * 1024
 """Long answers are written in pieces of this size, each when the transport has taken the last."""
 LONG = 4 * PIECE
 """So many bytes are a long answer, or a long request."""
+CLOSING_S = 10.0
+"""A connection that ends is closed when its peer has read nothing for so long."""
 APART = 4096
 """Answers of this size are not joined: the copy costs more than it saves."""
 STEP_NS = 500_000
@@ -60,6 +62,9 @@ class Owner(Protocol):
 
     def call_soon(self, call: Callable[[], None]) -> bool:
         """Run ``call`` on the loop's thread; false when that has ended."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Run ``call`` on the loop's thread in so many seconds, unless it ends before."""
 
     def after_this(self, call: Callable[[], None]) -> None:
         """Run ``call`` right behind what the loop's thread does now."""
@@ -86,6 +91,7 @@ class TcpConnection(Connection):
         "_at",
         "_due",
         "_ends",
+        "_is_last",
         "_is_owing",
         "_is_waiting",
         "_is_writing",
@@ -118,7 +124,7 @@ class TcpConnection(Connection):
         self._at = 0
         self.full_since_ns = 0
         self._is_owing = False
-        self._is_waiting = False
+        self._is_waiting = self._is_last = False
         self._is_writing = False
         self._ends = False
         self.noted = self.unfinished = 0
@@ -146,10 +152,39 @@ class TcpConnection(Connection):
         self.closed = True
         self._server.call_soon(self._end)
 
+    def close_behind_requests(self) -> None:
+        """Close as ``close`` does, but not before requests that wait for their turn are handled.
+
+        The peer writes nothing more. On the loop's thread.
+        """
+        if self._is_waiting:
+            self._is_last = True
+        else:
+            self.close()
+
     def _end(self) -> None:
+        if self._ends:
+            return
         self._ends = True
         if not self._later:
             self._transport.close()
+        self._end_at_last(self._count_owed())
+
+    def _end_at_last(self, owed: int) -> None:
+        """Wait no longer for a peer that has read nothing of what it was owed."""
+        if owed:
+            self._server.call_later(CLOSING_S, partial(self._look_at_end, owed))
+
+    def _look_at_end(self, owed_before: int) -> None:
+        owed = self._count_owed()
+        if owed >= owed_before:
+            logger.info("%r does not read its last %d bytes: they are dropped", self, owed)
+            self.abort()
+        else:
+            self._end_at_last(owed)
+
+    def _count_owed(self) -> int:
+        return self._transport.get_write_buffer_size() + self._later_bytes - self._at
 
     def use_tls(self, tls: "TlsTransport") -> None:
         """Write by TLS from now on; nothing was written before."""
@@ -170,7 +205,7 @@ class TcpConnection(Connection):
         for answer in self._later:
             self._traffic.release(answer)
         self._later.clear()
-        self._later_bytes = 0
+        self._later_bytes = self._at = 0
         self._traffic.forget(self)
 
     def count_unread(self) -> int:
@@ -265,7 +300,7 @@ class TcpConnection(Connection):
 
     def _note(self, size: int) -> None:
         """Count what waits, and see to it that a slow peer asks for nothing more."""
-        owed = size + self._later_bytes - self._at
+        owed = self._count_owed()
         if owed > WRITE_BUFFER_MAX:
             self._server.slow.warn(f"closing {self!r}: it leaves {WRITE_BUFFER_MAX} bytes unread")
             self.abort()
@@ -315,7 +350,10 @@ class TcpConnection(Connection):
         except BaseException:
             logger.exception("closing %r: its requests failed", self)
             self.abort()
-        self._read_on()
+        if self._is_last:
+            self.close_behind_requests()
+        else:
+            self._read_on()
 
     def _read_on(self) -> None:
         """Read what the peer sends, unless it has to wait."""
@@ -394,8 +432,14 @@ class SocketProtocol(Received):
         connection = self._connection
         if connection is None or connection.closed:
             return
-        if self._tls is not None and (plain := self._tls.receive(data)):
+        tls = self._tls
+        if tls is None:
+            return
+        plain = tls.receive(data)
+        if plain:
             self._receive_plain(plain)
+        if tls.has_ended:
+            connection.close_behind_requests()
 
     def _receive_plain(self, data: bytes) -> None:
         """Have the endpoint cut and handle frames."""
@@ -416,6 +460,13 @@ class SocketProtocol(Received):
         took_ns = monotonic_ns() - started_ns
         if took_ns > STEP_NS or size >= LONG:
             self._turns.use(took_ns)
+
+    def end_received(self, transport: SocketTransport) -> None:
+        """Let the peer have what it has asked for, then close."""
+        if self._connection is None:
+            transport.close()
+        else:
+            self._connection.close_behind_requests()
 
     def pause_writing(self) -> None:
         """Keep what is written from now on: the peer does not read so fast."""

@@ -22,11 +22,20 @@ READ_SIZE: Final = 65_536
 class TlsTransport:
     """What a connection writes to instead of its socket's transport.
 
-    ``receive`` takes what the socket brings and gives what it means. ``fail`` is told why the
-    connection cannot go on.
+    ``receive`` takes what the socket brings and gives what it means; ``has_ended`` is true once the
+    peer has said goodbye behind that. ``fail`` is told why the connection cannot go on.
     """
 
-    __slots__ = ("_fail", "_incoming", "_is_ready", "_limit", "_outgoing", "_secure", "_transport")
+    __slots__ = (
+        "_fail",
+        "_incoming",
+        "_is_ready",
+        "_limit",
+        "_outgoing",
+        "_secure",
+        "_transport",
+        "has_ended",
+    )
 
     def __init__(
         self, transport: SocketTransport, context: SSLContext, fail: Callable[[str], None]
@@ -35,7 +44,7 @@ class TlsTransport:
         self._incoming = MemoryBIO()
         self._outgoing = MemoryBIO()
         self._secure: SSLObject = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._is_ready = False
+        self._is_ready = self.has_ended = False
         self._fail = fail
         told = partial(fail, f"its TLS handshake took more than {HANDSHAKE_S} s")
         self._limit = transport.call_later(HANDSHAKE_S, told)
@@ -51,7 +60,7 @@ class TlsTransport:
                 self._limit.cancel()
             while part := self._secure.read(READ_SIZE):
                 found.append(part)
-            self.close()  # the peer has said goodbye
+            self.has_ended = True
         except SSLWantReadError:
             pass
         except SSLError as error:

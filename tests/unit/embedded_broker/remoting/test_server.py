@@ -14,10 +14,10 @@ import pytest
 
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting import endpoint, rare_lines, socket_loop, turns
+from embedded_broker.remoting import endpoint, rare_lines, socket_loop, tcp_connection, turns
 from embedded_broker.remoting import server as server_module
 from embedded_broker.remoting import traffic as traffic_module
-from embedded_broker.remoting.requests import Handler, Request, SharedBytes
+from embedded_broker.remoting.requests import Connection, Handler, Request, SharedBytes
 from embedded_broker.remoting.server import TcpServer, listen
 from embedded_broker.remoting.socket_loop import SocketLoop
 from embedded_broker.remoting.socket_transport import SocketTransport
@@ -506,6 +506,104 @@ def test_a_connection_that_is_closed_behind_a_long_answer_gives_it_before(
     assert rig.server.traffic.unread == 0
 
 
+def served(rig: Rig, client: RawClient) -> Connection:
+    """The server's side of a client's connection."""
+    client.ask(ASK)
+    (found,) = (
+        one for one in rig.parts.endpoint.connections if one.remote == client.socket.getsockname()
+    )
+    return found
+
+
+def test_a_peer_that_writes_nothing_more_gets_its_long_answers_whole(rig: Rig, dial: Dial) -> None:
+    rig.parts.endpoint.register(BIG, shared)
+    client, other = dial(rig.address), dial(rig.address)
+    connection = served(rig, client)
+    client.send(RemotingCommand(code=BIG, opaque=1), RemotingCommand(code=BIG, opaque=2))
+    client.socket.shutdown(socket.SHUT_WR)
+    while not connection.closed:  # nothing is read before the broker has seen the end
+        other.send(ask(1))
+        other.receive()
+    assert [client.receive().body for _ in range(2)] == [SHARED, SHARED]
+    assert client.closed_by_server()
+
+
+def test_requests_in_front_of_an_end_are_all_answered_also_those_that_wait_for_their_turn(
+    rig: Rig, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = Event()
+
+    def handle(request: Request) -> RemotingCommand:
+        if request.command.opaque == 1:
+            assert ended.wait(20)
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    monkeypatch.setattr(endpoint, "TURN_NS", 0)
+    monkeypatch.setattr(turns, "TURN_NS", 0)
+    monkeypatch.setattr(endpoint, "COMMANDS_PER_ENTRY", 4)
+    rig.parts.endpoint.register(BIG, handle)
+    client = dial(rig.address)
+    client.send(*(RemotingCommand(code=BIG, opaque=number) for number in range(1, 201)))
+    client.socket.shutdown(socket.SHUT_WR)
+    ended.set()
+    assert [client.receive().opaque for _ in range(200)] == list(range(1, 201))
+    assert client.closed_by_server()
+
+
+def test_who_reads_nothing_of_its_last_answers_is_waited_for_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, transport, loop = TcpServer(), SlowTransport(), SocketLoop()
+    later: list[Callable[[], None]] = []
+    monkeypatch.setattr(server, "call_later", lambda _, call: later.append(call))
+    server.thread_id, server._loop = get_ident(), loop
+    connection = TcpConnection(server, cast("SocketTransport", transport))
+    connection._write([bytes(100_000)])
+    connection.close()
+    connection.close()
+    loop.stop()
+    loop.run()
+    loop.close()
+    assert len(later) == 1
+    transport.left = 50_000  # it reads slowly
+    later.pop()()
+    fates = [transport.is_aborted]
+    later.pop()()
+    fates.append(transport.is_aborted)
+    assert fates == [False, True]
+    assert later == []
+
+
+def test_who_reads_its_last_answers_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, transport = TcpServer(), SlowTransport()
+    later: list[Callable[[], None]] = []
+    monkeypatch.setattr(server, "call_later", lambda _, call: later.append(call))
+    connection = TcpConnection(server, cast("SocketTransport", transport))
+    connection._write([bytes(100_000)])
+    connection._end()
+    transport.left = 0
+    later.pop()()
+    assert (transport.is_aborted, later) == (False, [])
+
+
+def test_idle_connections_end_though_their_peers_do_not_read(
+    make_parts: Callable[..., BrokerParts], dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp_connection, "CLOSING_S", 0.01)
+    rig = Rig(make_parts())
+    try:
+        client, other = dial(rig.address), dial(rig.address)
+        connection = served(rig, client)
+        client.send(*(RemotingCommand(code=BIG, opaque=number) for number in range(4)))
+        client.receive()
+        connection.close()
+        while connection in rig.parts.endpoint.connections:
+            other.send(ask(1))
+            other.receive()
+    finally:
+        rig.server.close()
+
+
 def test_a_peer_that_goes_in_the_middle_of_a_long_answer_counts_no_more(
     rig: Rig, dial: Dial
 ) -> None:
@@ -541,6 +639,8 @@ def test_a_request_that_arrives_in_part_is_counted_until_it_is_whole(rig: Rig, d
 class Transport:
     """A transport whose peer takes everything at once."""
 
+    left = 0
+
     remote = local = ("127.0.0.1", 1)
     is_reading = True
     is_aborted = False
@@ -559,13 +659,22 @@ class Transport:
         self.written.append(data)
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.left
+
+    def close(self) -> None:
+        """Wait for the peer."""
 
     def pause_reading(self) -> None:
         self.is_reading = False
 
     def resume_reading(self) -> None:
         self.is_reading = True
+
+
+class SlowTransport(Transport):
+    """One whose peer takes nothing for now."""
+
+    left = 100_000
 
 
 def test_answers_leave_when_the_work_that_gives_them_is_done_and_those_before_them_first() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker, Tls
-from embedded_broker.remoting import tcp_connection
+from embedded_broker.remoting import endpoint, tcp_connection, turns
 from embedded_broker.remoting import tls as layer
 from embedded_broker.remoting.tcp_connection import TcpConnection
 from rocketmq_py.errors import ConfigError
@@ -126,6 +126,44 @@ def test_one_that_breaks_its_tls_behind_long_answers_stops_nobody_elses(
             pass
     good = connect(permissive.addr)
     assert BIG in good.pull("T", queueId="0").body
+
+
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_requests_in_front_of_a_goodbye_are_answered(
+    permissive: EmbeddedBroker, secure: Secure, monkeypatch: pytest.MonkeyPatch, *, in_turns: bool
+) -> None:
+    if in_turns:
+        monkeypatch.setattr(endpoint, "TURN_NS", 0)
+        monkeypatch.setattr(turns, "TURN_NS", 0)
+        monkeypatch.setattr(endpoint, "COMMANDS_PER_ENTRY", 1)
+    peer = secure(permissive.addr)
+    assert peer.send("T", BIG).code == 0
+    records, incoming = ssl.MemoryBIO(), ssl.MemoryBIO()
+    plain = WirePeer(permissive.addr)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    layer_of = context.wrap_bio(incoming, records)
+    with plain, suppress(ssl.SSLWantReadError):
+        while True:
+            with suppress(ssl.SSLWantReadError):
+                layer_of.do_handshake()
+                break
+            plain.socket.sendall(records.read())
+            incoming.write(plain.socket.recv(1 << 16))
+        for queue in "0123":
+            asked = RemotingCommand(11, 1, ext_fields=pull_fields("T", queueId=queue))
+            layer_of.write(asked.encode())
+        with suppress(ssl.SSLWantReadError):
+            layer_of.unwrap()
+        plain.socket.sendall(records.read())  # the requests and the goodbye, in one piece
+        got = bytearray()
+        while data := plain.socket.recv(1 << 20):
+            incoming.write(data)
+        with suppress(ssl.SSLZeroReturnError):
+            while data := layer_of.read(1 << 20):
+                got += data
+    assert len(FrameDecoder().feed(got)) == 4
+    assert BIG in got
 
 
 def test_nothing_of_tls_is_left_of_a_connection_that_has_ended(
