@@ -24,6 +24,7 @@ from embedded_broker.clocks.timeline import (
 )
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
+from embedded_broker.threads import has_ended
 
 logger = logging.getLogger(__name__)
 
@@ -265,11 +266,12 @@ class ClockDriver:
         self._wake.set()
         for track in self.tracks:
             track.clock.detach(track)
-        thread, self._thread = self._thread, None
+        thread = self._thread
         if thread is not None:
             with self.door:
                 self.door.forget(self._look)
-            thread.join()
+            has_ended(thread)
+            self._thread = None
 
     def wake(self) -> None:
         """Look again soon."""

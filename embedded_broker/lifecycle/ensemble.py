@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack
 from random import Random
 from typing import Protocol
 
@@ -234,7 +235,10 @@ class Ensemble:
         _running[self] = None
 
     def close(self) -> None:
-        """End companions, then clients, then timers, then files. Idempotent, bounded in time."""
+        """End companions, then clients, then timers, then files. Idempotent, bounded in time.
+
+        After a Ctrl-C in the middle it may be called again.
+        """
         self.check_process()
         for companion in self.companions:
             companion.close()
@@ -245,8 +249,18 @@ class Ensemble:
         _running.pop(self, None)
         for slot in self.slots:
             slot.forget_crash()
-        if runtime is not None:
+        if runtime is None:
+            return
+        nodes = {slot: slot.node for slot in self.slots}
+        try:
             self._close(runtime)
+        except Exception:
+            raise
+        except BaseException:  # a Ctrl-C: all of it is done again, and what was done stays so
+            self._runtime, _running[self] = runtime, None
+            for slot, node in nodes.items():
+                slot.node = node
+            raise
 
     def crash(self) -> None:
         """End as a killed process does: sockets reset, nothing saved, what was written stays."""
@@ -387,16 +401,12 @@ class Ensemble:
         self.close()
 
     def _close(self, runtime: Runtime) -> None:
-        nodes = [slot.node for slot in self.slots]
-        for slot in self.slots:
-            slot.node = None
-            slot.loses = None
-        try:
-            runtime.close()
-        finally:
-            for node in nodes:
+        with ExitStack() as last:  # each is closed, whatever another one raises
+            for slot in reversed(self.slots):
+                node, slot.node, slot.loses = slot.node, None, None
                 if node is not None:
-                    node.close()
+                    last.callback(node.close)
+            runtime.close()
 
 
 def running() -> tuple[Ensemble, ...]:

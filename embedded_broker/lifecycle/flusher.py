@@ -17,6 +17,7 @@ from attrs import define, field
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, StoreError
 from embedded_broker.store.flush import FlushWork
+from embedded_broker.threads import has_ended
 
 logger = logging.getLogger(__name__)
 
@@ -96,11 +97,9 @@ class Flusher:
         """Stop and join the thread; what is unsynced stays so. Idempotent."""
         self._stopped.set()
         self._asked.set()
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join(CLOSE_S)
-            if thread.is_alive():
-                logger.error("the flush thread did not end within %s s", CLOSE_S)
+        if self._thread is not None and not has_ended(self._thread, CLOSE_S):
+            logger.error("the flush thread did not end within %s s", CLOSE_S)
+        self._thread = None
         self._do_other()
 
     def abandon(self) -> None:

@@ -7,6 +7,7 @@ know: any broker's state. Read on: ``embedded_broker/lifecycle/node.py`` for one
 
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -237,9 +238,10 @@ class Runtime:
 
         With ``reset`` TCP connections end as when a process dies that has unread requests.
         """
-        for adapter in self._adapters.values():
-            adapter.close()
-        self._adapters.clear()
-        if self._tcp is not None:
-            self._tcp.close(reset=reset)
-        self.driver.close()
+        with ExitStack() as last:  # each is ended, whatever another one raises
+            last.callback(self.driver.close)
+            if self._tcp is not None:
+                last.callback(self._tcp.close, reset=reset)
+            for adapter in self._adapters.values():
+                adapter.close()
+            self._adapters.clear()

@@ -10,6 +10,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from errno import EADDRINUSE
 from functools import partial
 from threading import Event, Thread, get_ident
@@ -18,6 +19,7 @@ from typing import Final, Protocol
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.forks import keep_from_children
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.remoting.socket_loop import SocketLoop
 from embedded_broker.remoting.socket_transport import Acceptor, Received
@@ -26,6 +28,7 @@ from embedded_broker.remoting.tcp_connection import SocketProtocol, TcpConnectio
 from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import TURN_NS, Turns
 from embedded_broker.settings.tls import Tls, TlsMode
+from embedded_broker.threads import has_ended
 from rocketmq_py.clock import monotonic, monotonic_ns
 from rocketmq_py.errors import ConfigError
 
@@ -44,15 +47,19 @@ AGAIN_EVERY_S: Final = 0.02
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening TCP socket; ``ConfigError`` says why the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = None
     try:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        keep_from_children(listener)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(BACKLOG)
     except OSError as error:
-        listener.close()
+        if listener is not None:
+            listener.close()
+        hint = ". Port 0 takes a free port" if error.errno == EADDRINUSE else ""
         raise ConfigError(
-            "address", f"{host}:{port}", f"{error.strerror or error}. Port 0 takes a free port"
+            "address", f"{host}:{port}", f"{error.strerror or error}{hint}"
         ) from error
     return listener
 
@@ -135,7 +142,14 @@ class TcpServer:
 
     def start(self) -> None:
         """Accept connections; returns when every listener is served."""
-        self._thread = Thread(target=self._run, name="embedded-broker-tcp", daemon=True)
+        try:
+            # Here and not on its thread: ``close`` finds it, also before that has begun.
+            self._loop = loop = SocketLoop()
+        except OSError as error:
+            raise BrokerStateError(f"the TCP thread failed: {error}") from error
+        self._thread = Thread(
+            target=self._run, args=(loop,), name="embedded-broker-tcp", daemon=True
+        )
         self._thread.start()
         if not self._ready.wait(START_S):
             raise BrokerStateError(f"the TCP thread did not start within {START_S} s")
@@ -240,16 +254,21 @@ class TcpServer:
         With ``reset`` peers see a connection reset instead of an end.
         """
         self._reset = reset
-        thread, self._thread = self._thread, None
-        if thread is None:
-            self._close_listeners()
-            return
-        self.call_soon(self._close_all)
-        thread.join(CLOSE_S)
-        if thread.is_alive():
-            logger.error("the TCP thread did not end within %s s", CLOSE_S)
-        else:
-            self._close_listeners()
+        thread, loop = self._thread, self._loop
+        if thread is not None:
+            self.call_soon(self._close_all)
+            if not has_ended(thread, CLOSE_S):
+                logger.error("the TCP thread did not end within %s s", CLOSE_S)
+                self._thread = None
+                for listener in list(self._listeners.values()):  # it closes them when it goes on
+                    with suppress(OSError):
+                        listener.shutdown(socket.SHUT_RDWR)
+                return
+            self._thread = None
+        if loop is not None and not self.thread_id:  # its thread never began
+            self._loop = None
+            loop.close()
+        self._close_listeners()
 
     def adopt(self, connection: Open, address: str) -> None:
         """Note an open connection, to be closed with its address."""
@@ -269,10 +288,9 @@ class TcpServer:
 
     # -- on the loop's thread ---------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, loop: SocketLoop) -> None:
         self.thread_id = get_ident()
         try:
-            self._loop = loop = SocketLoop()
             try:
                 for address in self._protocols:
                     self._open(loop, address)

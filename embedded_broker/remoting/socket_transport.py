@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final, Protocol
 
+from embedded_broker.remoting.forks import keep_from_children
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.remoting.socket_loop import READ, WRITE, SocketLoop
 
@@ -97,6 +98,7 @@ class SocketTransport:
         protocol: Received,
     ) -> None:
         self._loop = loop
+        keep_from_children(sock)
         self._socket = sock
         self._fd = sock.fileno()
         self._recv_into, self._send = sock.recv_into, sock.send

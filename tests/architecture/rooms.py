@@ -26,7 +26,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("store",),
         ("settings",),
         ("door",),
-        ("errors",),
+        ("errors", "threads"),
     ),
     "rocketmq_py": (
         ("admin",),
