@@ -75,9 +75,9 @@ class EmbeddedBroker:
     needs ``allow_remote=True``. ``acl``: who may do what, a ``PlainAcl`` (RocketMQ 4.9), a
     ``UserAcl`` (5.3) or the path of a `plain_acl.yml`; requests must be signed then. ``tls``:
     certificates for TCP connections, a ``Tls`` or the path of a `tls.properties`. Port 0 takes a
-    free port. ``tcp=False`` opens no socket,
-    ``inproc=False`` makes SDK clients of this process use TCP. ``topics``: names or ``TopicSpec``,
-    created before ``start`` returns. ``seed`` drives every random choice. ``fs`` and
+    free port. ``tcp=False`` opens no socket, ``inproc=False`` makes SDK clients of this process use
+    TCP, and so does enforced TLS. ``topics``: names or ``TopicSpec``, created before ``start``
+    returns. ``seed`` drives every random choice. ``fs`` and
     ``listener_factory`` replace the file system and the listening sockets. ``control=True`` lets
     programs in any language move the clock and look in over HTTP, at ``control_url`` (the extra
     ``control``). It is on loopback, unless every request has to carry a ``control_token``. Raises

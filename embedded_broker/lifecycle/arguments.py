@@ -162,7 +162,11 @@ def check_arguments(
     if levels not in {"on", "off"}:
         raise ConfigError("levels", levels, "one of on, off")
     _check_names(cluster_name=cluster_name, broker_name=broker_name)
-    _check_ways(tcp=tcp, inproc=inproc, listener_factory=listener_factory)
+    checked_tls = _checked_tls(tls)
+    is_enforcing = checked_tls is not None and checked_tls.mode == "enforcing"
+    _check_ways(
+        tcp=tcp, inproc=inproc, listener_factory=listener_factory, is_enforcing=is_enforcing
+    )
     if store is not None and fs is not None:
         raise ConfigError("fs", fs, "give either store or fs: both say where the bytes go")
     options = BrokerConfig(
@@ -190,14 +194,14 @@ def check_arguments(
         namesrv_port=namesrv_port,
         broker_port=broker_port,
         tcp=tcp,
-        inproc=inproc,
+        inproc=inproc and not is_enforcing,
         topics=_specs(topics, found, options),
         seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
         fs=fs,
         listener_factory=listener_factory,
         accounts=_accounts(options, acl, broker_clock),
         first_users=_first_users(options, acl),
-        tls=_checked_tls(tls),
+        tls=checked_tls,
     )
 
 
@@ -231,11 +235,15 @@ def _check_names(**names: str) -> None:
             raise ConfigError(setting, name, problem.replace("topic", "name"))
 
 
-def _check_ways(*, tcp: bool, inproc: bool, listener_factory: ListenerFactory | None) -> None:
+def _check_ways(
+    *, tcp: bool, inproc: bool, listener_factory: ListenerFactory | None, is_enforcing: bool
+) -> None:
     if not tcp and not inproc:
         raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
     if not tcp and listener_factory is not None:
         raise ConfigError("listener_factory", listener_factory, "tcp=False has no listener")
+    if not tcp and is_enforcing:
+        raise ConfigError("tcp", tcp, "True, with enforced TLS: every client speaks it over TCP")
 
 
 def _specs(

@@ -126,8 +126,17 @@ def test_a_server_that_nobody_knows_is_not_spoken_to(
     with pytest.raises(RocketMQError) as refused:
         send(use_tls=True)  # the authorities of this machine signed no such certificate
     assert "certificate" in str(refused.value).lower()
-    with pytest.raises(RocketMQError):
-        send(transport="tcp")  # and no plain connection is served
+    for plain in ({"transport": "tcp"}, {}):  # no plain connection is served, nor any way past it
+        with pytest.raises(RocketMQError):
+            send(**plain)
+    assert broker.topics["T"].count() == 0
+
+
+def test_enforced_tls_needs_tcp(certificates: Certificates) -> None:
+    server = certificates.server
+    tls = Tls(certificate=server.chain, key=server.key, mode="enforcing")
+    with pytest.raises(ConfigError, match="tcp = False.*True, with enforced TLS"):
+        EmbeddedBroker(tls=tls, tcp=False)
     send(use_tls=True, tls_config=TlsConfig(verify=False))
     assert broker.topics["T"].count() == 1
 
