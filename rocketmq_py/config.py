@@ -185,7 +185,14 @@ def _addresses(_owner: object, setting: Attribute[str], value: object) -> None:
         try:
             split_host_port(address)
         except ConfigError:
-            raise ConfigError(setting.name, value, "must look like 'host:port;host:port'") from None
+            limit = "must look like 'host:port;host:port' with ports up to 65535"
+            raise ConfigError(setting.name, value, limit) from None
+
+
+def _credentials(_owner: object, setting: Attribute[Any], value: object) -> None:
+    if value is not None and not isinstance(value, Credentials) and not callable(value):
+        limit = "must be Credentials(access_key, secret_key), or a function that returns them"
+        raise ConfigError(setting.name, type(value), limit)  # the value may hold a secret
 
 
 class Fixable:
@@ -324,7 +331,7 @@ class ClientConfig(Fixable):
     detect_interval: int = field(default=2_000, validator=milliseconds(1))
     detect_timeout: int = field(default=200, validator=milliseconds(1))
     vip_channel_enabled: bool = field(default=False, validator=switch)
-    credentials: CredentialsSource | None = None
+    credentials: CredentialsSource | None = field(default=None, validator=_credentials)
     transport: Transport = field(default="auto", validator=one_of("auto", "tcp"))
     use_tls: bool = field(default=False, validator=switch)
     tls_config: TlsConfig | SSLContext | None = None

@@ -83,6 +83,12 @@ OPTIONS: Final = (
     ),
 )
 """Option, default, and what the help says; each is an ini setting, too."""
+SURELY_RIGHT: Final = {
+    "rocketmq": ("embedded",),
+    "rocketmq_scope": ("function", "module", "session"),
+    "rocketmq_patience": ("60",),
+}
+"""Values that are not looked at before a test asks for a broker: to check one imports it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,12 +114,13 @@ def option(config: pytest.Config, name: str) -> Any:  # Any: str or bool, as dec
     return config.getini(name) if given is None else given
 
 
+@pytest.hookimpl(trylast=True)  # pytest-randomly has chosen its seed then
 def pytest_configure(config: pytest.Config) -> None:
     """Say which marks there are."""
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
-    if config.getoption("rocketmq", default=None) is not None:
-        run_of(config)  # a wrong value is said at once
+    if any(option(config, name) not in values for name, values in SURELY_RIGHT.items()):
+        run_of(config)  # a wrong value is said at once, and not by each test
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

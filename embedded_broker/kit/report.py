@@ -19,7 +19,11 @@ from rocketmq_py import RequestCode, ResponseCode
 
 SERVER_LINES: Final = 15
 LOG_COLUMNS: Final = 79
-"""One row of a screen. The middle is left out: the reason stands at the end."""
+"""One row of a screen, on which the place in our code has room."""
+LOG_COLUMNS_MAX: Final = 4 * 80 - 1
+"""A warning is shown whole, for what to do stands in it; of one that is longer the middle is cut:
+the reason stands at the end.
+"""
 _OURS: Final = re.compile(r"\b(?:rocketmq_py|embedded_broker)\.[\w.]+:")
 _PLACE: Final = re.compile(r"(?<=WARNING  )[\w.]+:\w+\.py:\d+ ")
 _BEGINS: Final = re.compile(r"[A-Z]{4,} ")
@@ -134,35 +138,40 @@ def _code(kind: type[RequestCode | ResponseCode], number: int) -> str:
 def short_log(text: str) -> str:
     """Let each logger of our clients speak once.
 
-    While a broker is down some say the same a hundred times a second. Warnings are cut; lines of
-    other programs stay as they are.
+    While a broker is down some say the same a hundred times a second. Of warnings that fill the
+    screen the middle is cut; lines of other programs stay as they are.
     """
     return "\n".join(_short_lines(text.splitlines()))
 
 
 def _short_lines(lines: list[str]) -> Iterator[str]:
     heard: set[str] = set()
-    left_out, leave_out = 0, False
+    left_out, cut, leave_out = 0, 0, False
     for line in lines:
         if found := _OURS.search(line):
             leave_out = found[0] in heard
             left_out += leave_out
             heard.add(found[0])
-            if line.startswith("WARNING"):
-                line = _one_row(line)  # noqa: PLW2901
+            if line.startswith("WARNING") and not leave_out:
+                line = _without_place(line)  # noqa: PLW2901
+                if len(line) > LOG_COLUMNS_MAX:
+                    line = _without_middle(line)  # noqa: PLW2901
+                    cut += 1
         elif _BEGINS.match(line):  # what does not begin like this belongs to the line before
             leave_out = False
         if not leave_out:
             yield line
-    if left_out:
-        yield f"… {left_out} more lines of the same loggers (pytest -v shows them all)"
+    if left_out or cut:
+        more = [f"{left_out} more lines of the same loggers"] if left_out else []
+        more += [f"the middle of {cut} long lines"] if cut else []
+        yield f"… {', '.join(more)} (pytest -v shows them all)"
 
 
-def _one_row(line: str) -> str:
-    """Cut a long line: first the place in our code, which says the least, then the middle."""
-    if len(line) > LOG_COLUMNS:
-        line = _PLACE.sub("", line, count=1)
-    if len(line) <= LOG_COLUMNS:
-        return line
-    half = LOG_COLUMNS // 2
+def _without_place(line: str) -> str:
+    """Leave out the place in our code, which says the least, of what is longer than a row."""
+    return line if len(line) <= LOG_COLUMNS else _PLACE.sub("", line, count=1)
+
+
+def _without_middle(line: str) -> str:
+    half = LOG_COLUMNS_MAX // 2
     return f"{line[:half]}…{line[-half:]}"

@@ -1,6 +1,9 @@
 """The same tests under asyncio and under trio, with anyio's plugin.
 
-Run it with: pytest examples/testing/test_with_anyio.py
+Copy it to a folder of your own, since in here the settings of this clone's pytest count. There:
+
+    pip install anyio trio
+    pytest test_with_anyio.py
 """
 
 from datetime import timedelta

@@ -1,6 +1,9 @@
 """Tests in an event loop, with pytest-asyncio: what waits is awaited, and the loop goes on.
 
-Run it with: pytest examples/testing/test_with_asyncio.py
+Copy it to a folder of your own, since in here the settings of this clone's pytest count. There:
+
+    pip install pytest-asyncio
+    pytest test_with_asyncio.py
 """
 
 import asyncio

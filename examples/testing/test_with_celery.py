@@ -2,7 +2,10 @@
 
 The tasks run at once (``task_always_eager``), so when the broker's clock has settled they are done.
 
-Run it with: pytest examples/testing/test_with_celery.py
+Copy it to a folder of your own, since in here the settings of this clone's pytest count. There:
+
+    pip install celery
+    pytest test_with_celery.py
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,9 @@
 """Tests of a Django view that sends a message when, and only when, its transaction commits.
 
-Run it with: pytest examples/testing/test_with_django.py
+Copy it to a folder of your own, since in here the settings of this clone's pytest count. There:
+
+    pip install django
+    pytest test_with_django.py
 """
 
 from datetime import timedelta

@@ -1,6 +1,9 @@
 """Tests of a FastAPI application that sends and consumes delayed messages.
 
-Run it with: pytest examples/testing/test_with_fastapi.py
+Copy it to a folder of your own, since in here the settings of this clone's pytest count. There:
+
+    pip install fastapi httpx2
+    pytest test_with_fastapi.py
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -485,15 +485,32 @@ class Connections:
                 _log.exception("taking a connection failed")
 
     def _unreachable(self, door: _Door) -> RemotingException:
-        setting = getattr(self._config.address_mapper, "setting", "address_mapper")
         error = RemotingConnectException(
-            f"cannot connect to {door.address}: {door.problem or 'it does not answer'}; is the "
-            "server up and reachable from here? If a broker announces an address that works only "
-            f"inside its own network, set {setting}",
+            f"cannot connect to {door.address}: {door.problem or 'it does not answer'}; "
+            f"{self._advice(door)}",
             address=door.address,
         )
         error.__cause__ = door.problem
         return error
+
+    def _advice(self, door: _Door) -> str:
+        """Say what to do about a server that cannot be reached."""
+        if self._tls is not None:
+            from ssl import SSLCertVerificationError
+
+            if isinstance(door.problem, SSLCertVerificationError):
+                return (
+                    "TlsConfig says who is trusted: ca_file names the authorities, and "
+                    "check_hostname=False takes a certificate that is for another host"
+                )
+        advice = "is the server up and reachable from here?"
+        if door.address in self._config.name_servers:  # which nobody has announced
+            return advice
+        setting = getattr(self._config.address_mapper, "setting", "address_mapper")
+        return (
+            f"{advice} If a broker announces an address that works only inside its own network, "
+            f"set {setting}"
+        )
 
     def _io_thread(self, address: str) -> IoThread:
         from rocketmq_py.transport.io_thread import IoThread

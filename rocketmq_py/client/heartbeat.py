@@ -6,11 +6,11 @@ Failures are logged, never raised: the next heartbeat mends them. Must not know 
 that is ``instance.py``.
 """
 
-import logging
 import threading
 from collections.abc import Callable, Collection, Iterable
 
 from rocketmq_py.client.absences import Absences
+from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.errors import RocketMQError
@@ -19,8 +19,6 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import UnregisterClientRequestHeader
 from rocketmq_py.transport.calls import Done
-
-_log = logging.getLogger(__name__)
 
 UNREGISTER_TIMEOUT_MS = 1_000
 
@@ -64,11 +62,10 @@ def send_heartbeat(
     def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
         if answer is None:
             absences.failed(address, "heartbeat", error)
+        elif answer.code != ResponseCode.SUCCESS:
+            absences.failed(address, "heartbeat", broker_error(answer, address))
         else:
             absences.answered(address)
-            if answer.code != ResponseCode.SUCCESS:
-                code, remark = answer.code, answer.remark
-                _log.warning("heartbeat refused broker=%s code=%d: %s", address, code, remark)
         told()
 
     _begin(remoting, address, command, timeout_ms, done)

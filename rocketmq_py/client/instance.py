@@ -441,7 +441,11 @@ class ClientInstance:
 
     def _on_broker_request(self, channel: Channel, command: RemotingCommand) -> None:
         """Take a broker's request on the reading thread; the work happens in background."""
-        if not self._background.submit(self._serve, channel, command):
+        if self._background.submit(self._serve, channel, command):
+            return
+        if self._state == "closed":
+            _log.debug("broker request dropped code=%d: the client is shut down", command.code)
+        else:
             _log.warning("broker request dropped code=%d: background is full", command.code)
 
     def _serve(self, channel: Channel, command: RemotingCommand) -> None:

@@ -21,6 +21,12 @@ def parse_handle(topic: str, handle: str | RecallHandle | None) -> RecallHandle:
         raise MQClientException(
             f"a recall handle is a str, not {type(handle).__name__} {handle!r}", topic=topic
         )
+    if not handle:
+        raise MQClientException(
+            "the recall handle is empty: a message without a delay has none, nor has one with a "
+            "delay level",
+            topic=topic,
+        )
     try:
         return handle if isinstance(handle, RecallHandle) else RecallHandle.decode(handle)
     except RemotingCommandException as error:

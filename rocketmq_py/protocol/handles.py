@@ -36,6 +36,7 @@ _OFFSET: Final = Struct(">q")
 _OFFSET_ID: Final = re.compile(r"[0-9A-Fa-f]{32}(?:[0-9A-Fa-f]{24})?")
 _URL_BASE64: Final = re.compile(r"[A-Za-z0-9_-]+={0,2}")
 _HANDLE_VERSION: Final = "v1"
+_A_VERSION: Final = re.compile(r"v[0-9]{1,9}")
 _HANDLE_ITEMS: Final = 5
 
 
@@ -197,7 +198,9 @@ class RecallHandle:
             raise RemotingCommandException("the recall handle is empty")
         items = _handle_text(text).split(" ")
         if items[0] != _HANDLE_VERSION:
-            raise _bad_handle(text, f"version {items[0][:20]!r}, only {_HANDLE_VERSION!r} is known")
+            if not _A_VERSION.fullmatch(items[0]):  # it was no handle before it was taken apart
+                raise _bad_handle(text, f"it does not begin with {_HANDLE_VERSION!r}")
+            raise _bad_handle(text, f"version {items[0]!r}, only {_HANDLE_VERSION!r} is known")
         if len(items) < _HANDLE_ITEMS or not items[4]:
             raise _bad_handle(text, "it has fewer than five items")
         try:

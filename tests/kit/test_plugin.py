@@ -562,7 +562,10 @@ def test_same(rocketmq_broker, number):
     ("options", "told"),
     [
         (["--rocketmq=embeded"], "embedded, process:VERSION"),
+        (["-o", "rocketmq=embeded"], "embedded, process:VERSION"),
         (["--rocketmq-scope=class"], "function, module or session"),
+        (["--rocketmq-scope=odd"], "function, module or session"),
+        (["-o", "rocketmq_scope=odd"], "function, module or session"),
         (["--rocketmq-patience=0"], "more than 0 seconds"),
         (["--rocketmq-patience=nan"], "more than 0 seconds"),
         (["--rocketmq-patience=long"], "more than 0 seconds"),
@@ -570,10 +573,42 @@ def test_same(rocketmq_broker, number):
 )
 def test_a_wrong_option_is_said_at_once(run_kit: RunKit, options: list[str], told: str) -> None:
     result = run_kit("def test_any(rocketmq_broker): pass", *options)
-    assert result.ret != 0
-    text = result.stdout.str() + result.stderr.str()
-    assert told in text
-    assert "Traceback" not in text
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [one for one in result.errlines if one]
+    assert line.startswith("ERROR: setting --rocketmq")
+    assert told in line
+    assert "test_any" not in result.stdout.str()
+
+
+def test_a_scope_that_is_right_imports_no_broker(
+    pytester: pytest.Pytester, run_kit: RunKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeini("[pytest]\nrocketmq_scope = session\n")
+    pytester.makeconftest("""
+import sys
+
+def pytest_unconfigure():
+    print("imported:", "embedded_broker.kit.run" in sys.modules)
+""")
+    result = run_kit("", "-p", "no:hypothesispytest", separate=True)
+    result.stdout.fnmatch_lines(["imported: False"])
+
+
+def test_the_seed_of_pytest_randomly_counts_where_a_value_is_checked_at_once(
+    pytester: pytest.Pytester, run_kit: RunKit
+) -> None:
+    pytester.syspathinsert()
+    # What is named with -p is there before what is installed, so it is asked last.
+    pytester.makepyfile(
+        seeds="""
+def pytest_configure(config):
+    config.option.randomly_seed = 7  # as pytest-randomly does it
+"""
+    )
+    tests = "def test_bad(rocketmq_broker): assert 0"
+    result = run_kit(tests, "-p", "seeds", "--rocketmq-patience=30")
+    result.stdout.fnmatch_lines(["repeat with*--rocketmq-seed=7"])
 
 
 def test_pytest_starts_without_importing_a_broker(

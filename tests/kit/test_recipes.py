@@ -1,11 +1,14 @@
-"""The recipes of examples/testing run as a user runs them, and the kit gets on with other plugins.
+"""The recipes of examples/testing run as they say themselves, and the kit gets on with others.
 
 A recipe whose package is missing is skipped, and says which. In CI that is a failure.
 """
 
 from __future__ import annotations
 
+import ast
 import os
+import re
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,6 +36,14 @@ def run(*arguments: str, folder: Path) -> str:
     return done.stdout
 
 
+def commands_of(recipe: Path) -> list[list[str]]:
+    """Give the commands at the end of a recipe's docstring: in rows of their own, or behind it."""
+    told = ast.get_docstring(ast.parse(recipe.read_text(encoding="utf-8"))) or ""
+    return [
+        line.split() for line in re.findall(r"^(?:    |Run it with: )(.+)$", told, re.MULTILINE)
+    ]
+
+
 def test_every_recipe_is_known() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.py")) == sorted(
         f"test_with_{name}" for name in NEEDS
@@ -47,17 +58,21 @@ def test_a_recipe_runs(name: str, tmp_path: Path) -> None:
         reason = f"{', '.join(missing)} not installed (make recipes)"
         assert not os.environ.get("CI"), f"{reason}: in CI a missing package is a failure"
         pytest.skip(reason)
-    path = str(FOLDER / f"test_with_{name}.py")
+    commands = commands_of(FOLDER / f"test_with_{name}.py")
     if name == "unittest":
-        assert "OK" in run("-W", "error", "-m", "unittest", "-v", path, folder=ROOT)
+        (command,) = commands
+        assert command[:3] == ["python", "-m", "unittest"]
+        assert "OK" in run("-W", "error", *command[1:], "-v", folder=ROOT)
         return
+    install, command = commands
+    packages = [one.replace("_", "-") for one in NEEDS[name]]
+    assert install == ["pip", "install", *packages]
+    assert command[0] == "pytest"
+    shutil.copy(FOLDER / command[1], tmp_path)
     loop = ["-o", "asyncio_default_fixture_loop_scope=function"] if name == "asyncio" else []
     blocked = [] if name == "asyncio" else ["-p", "no:asyncio"]
     options = [*pytest_options(), *loop, *blocked, "-p", "no:cacheprovider", "-W", "error"]
-    told = run(
-        "-m", "pytest", "-q", *options, "-c", os.devnull, "--rootdir", str(FOLDER), path,
-        folder=tmp_path,
-    )  # fmt: skip
+    told = run("-m", *command, "-q", *options, folder=tmp_path)
     assert " passed" in told
     assert "skipped" not in told
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from embedded_broker.kit.report import short_log
 from tests.kit.conftest import RunKit
 
 SCREEN_LINES = 40
@@ -14,10 +15,16 @@ SANE_COLUMNS = 180
 
 
 def rows_on_screen(lines: list[str]) -> int:
-    """Count the rows that the report of one failed test takes on a screen of 80 columns."""
+    """Count the rows that the report of one failed test takes on a screen of 80 columns.
+
+    A warning counts as one: it is shown whole, since what to do stands in it.
+    """
     first = next(at for at, one in enumerate(lines) if "FAILURES" in one)
     last = next(at for at, one in enumerate(lines) if one.startswith("repeat with"))
-    return sum(1 + max(0, len(one) - 1) // SCREEN_COLUMNS for one in lines[first : last + 1])
+    return sum(
+        1 if one.startswith("WARNING") else 1 + max(0, len(one) - 1) // SCREEN_COLUMNS
+        for one in lines[first : last + 1]
+    )
 
 
 ORDERS = """
@@ -331,7 +338,7 @@ def test_it(rocketmq_broker, rocketmq_consumer, rocketmq_clock):
     rocketmq_consumer("billing", "Orders", listen)
     logging.getLogger("shop").warning("of the test's own")
     for number in range(20):
-        logging.getLogger("rocketmq_py.consumer.pull_loop").warning("pull %d %s", number, "x" * 300)
+        logging.getLogger("rocketmq_py.consumer.pull_loop").warning("pull %d %s", number, "x" * 400)
     for _ in range(3):
         rocketmq_broker.send("Orders", b"x")
     rocketmq_clock.settle()
@@ -345,12 +352,42 @@ def test_it(rocketmq_broker, rocketmq_consumer, rocketmq_clock):
             "WARNING  pull 0 x*…x*x",
             "*ZeroDivisionError: of the listener",
             "*at the end",
-            "*21 more lines of the same loggers (pytest -v shows them all)",
+            "*21 more lines of the same loggers, the middle of 1 long lines (pytest -v shows*",
         ]
     )
     assert not any("pull 1" in one for one in short.outlines)
     assert sum("ZeroDivisionError: of" in one for one in short.outlines) == 1
-    run_kit(tests, "-v").stdout.fnmatch_lines([f"*pull 19 {'x' * 300}"])
+    run_kit(tests, "-v").stdout.fnmatch_lines([f"*pull 19 {'x' * 400}"])
+
+
+def test_a_warning_that_says_what_to_do_is_shown_whole(run_kit: RunKit) -> None:
+    result = run_kit("""
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_it(rocketmq_broker, rocketmq_consumer, rocketmq_clock):
+    rocketmq_consumer("billing", "Orders", lambda messages, context: None)
+    rocketmq_broker.send("Orders", b"x")
+    rocketmq_clock.settle()
+    assert False
+""")
+    told = (
+        "WARNING  group billing: the listener returned None instead of a *Status for message *"
+        "attempt 1; it comes again later: return ConsumeConcurrentlyStatus.CONSUME_SUCCESS"
+    )
+    result.stdout.fnmatch_lines([told])
+    assert "…" not in result.stdout.str()
+
+
+def test_how_much_of_the_logs_is_left_out_is_told() -> None:
+    ours = "WARNING  rocketmq_py.one:one.py:1 "
+    assert short_log(f"{ours}short") == f"{ours}short"
+    assert short_log(ours + "x" * 100) == "WARNING  " + "x" * 100
+    cut = short_log(f"{ours}begins {'x' * 400} ends").splitlines()
+    assert cut[0].startswith("WARNING  begins")
+    assert cut[0].endswith("x ends")
+    assert len(cut[0]) == 319
+    assert cut[1] == "… the middle of 1 long lines (pytest -v shows them all)"
+    twice = short_log(f"{ours}a\n{ours}{'x' * 400}").splitlines()
+    assert twice[1:] == ["… 1 more lines of the same loggers (pytest -v shows them all)"]
 
 
 def test_the_command_that_repeats_a_test_names_its_file_from_here(

@@ -46,6 +46,8 @@ def test_the_name_server_comes_from_the_environment_when_the_object_is_made(
         ("max_delay", timedelta(0)),
         ("max_delay", 40),
         ("past_deliver", ""),
+        ("credentials", ("id", "secret")),
+        ("credentials", "id:secret"),
     ],
 )
 def test_a_wrong_value_is_refused_where_it_is_set(name: str, value: object) -> None:
@@ -66,6 +68,18 @@ def test_addresses_are_split_with_brackets_and_without() -> None:
 
 
 @pytest.mark.case("T103")
+def test_what_is_no_address_is_told_with_the_limit_of_ports() -> None:
+    with pytest.raises(ConfigError, match="ports up to 65535"):
+        ClientConfig(namesrv_addr="127.0.0.1:99999")
+
+
+def test_keys_that_are_no_credentials_are_not_told() -> None:
+    keys: Any = ("id", "hush")
+    with pytest.raises(ConfigError, match=r"must be Credentials\(") as refused:
+        ClientConfig(credentials=keys)
+    assert "hush" not in str(refused.value)
+
+
 def test_secrets_are_in_no_text_but_travel_in_a_pickle() -> None:
     keys = Credentials("id", "hidden-1", "hidden-2")
     config = ClientConfig(credentials=keys)

@@ -83,6 +83,16 @@ def test_a_refusal_is_told_at_once_and_leaves_nothing_behind(instance: ClientIns
     server.close()
 
 
+def test_only_a_broker_that_is_away_may_have_announced_a_wrong_address(
+    make_instance: InstanceMaker,
+) -> None:
+    name_server, broker = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    instance = make_instance(name_server)
+    assert "reachable from here?" in str(Waiting(instance, name_server).error)
+    assert "address_mapper" not in str(Waiting(instance, name_server).error)
+    assert str(Waiting(instance, broker).error).endswith("set address_mapper")
+
+
 def test_who_comes_during_a_try_that_fails_gets_one_of_its_own(
     cluster: ScriptedCluster, make_instance: InstanceMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

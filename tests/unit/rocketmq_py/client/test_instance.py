@@ -133,8 +133,11 @@ def test_a_failing_or_refused_heartbeat_is_logged_and_no_more(
     instance.register_producer("P", object())
     instance.routes.update("T")
     cluster.brokers[0].answer(HEART_BEAT, 1, "not now")
-    instance.send_heartbeats()
-    assert "heartbeat refused" in caplog.text
+    for _ in range(3):
+        instance.send_heartbeats()
+    address = cluster.brokers[0].address
+    told = f"heartbeat failed (told once a minute): code 1 from {address}: not now"
+    assert caplog.text.count(told) == 1
     cluster.brokers[0].close()
     instance.send_heartbeats()
     assert "does not answer: heartbeat" in caplog.text
@@ -318,6 +321,24 @@ def test_oneway_requests_of_a_broker_get_no_answer(
     broker.peers[0].send(RemotingCommand(39, flag=2), RemotingCommand(307, opaque=5))
     (reply,) = broker.wait_for(3)
     assert reply.opaque == 5
+
+
+def test_a_request_that_nobody_can_take_is_a_warning_while_the_client_runs(
+    cluster: ScriptedCluster, instance: ClientInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = cluster.brokers[0].address
+    instance.remoting.invoke(address, RemotingCommand(9001), 3_000)
+    channel = instance.connections.get(address)
+    assert channel is not None
+    instance._background._tasks_max = 0
+    with caplog.at_level("DEBUG", logger="rocketmq_py.client.instance"):
+        instance._on_broker_request(channel, RemotingCommand(40))
+        instance.end(5)
+        instance._on_broker_request(channel, RemotingCommand(40))
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("WARNING", "broker request dropped code=40: background is full"),
+        ("DEBUG", "broker request dropped code=40: the client is shut down"),
+    ]
 
 
 def test_the_instance_tells_which_routes_are_missing_and_asks_for_what_exists(

@@ -212,6 +212,7 @@ def encoded(raw: str) -> str:
         (None, "empty"),
         ("v1 TopicA broker-a 1700000000001 7F", "Base64"),
         (encoded("v2 TopicA broker-a 1700000000001 7F"), "version 'v2'"),
+        ("garbage", "'garbage': it does not begin with 'v1'$"),
         (encoded("v1 TopicA broker-a 1700000000001"), "fewer than five"),
         (encoded("v1 TopicA broker-a 1700000000001 "), "fewer than five"),
         (encoded("v1 TopicA broker-a soon 7F"), "'soon' is no number"),
