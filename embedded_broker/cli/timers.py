@@ -2,7 +2,8 @@
 
 Turns options into one look at a store directory (`embedded_broker/inspector`) or into questions to
 running brokers (`asking.py`), and prints the report as tables (`timers_view.py`), JSON, CSV or a
-picture. Exit status: 0, 1 when the files are damaged, 2 when there is nothing to report.
+picture. Exit status: 0, 1 when the files are damaged, 2 when there is nothing to report, 3 when a
+broker did not tell how many wait.
 """
 
 import csv
@@ -30,6 +31,7 @@ from rocketmq_py.protocol.json_text import dumps
 
 DAMAGED: Final = 1
 FAILED: Final = 2
+UNKNOWN: Final = 3
 _LISTED_DEFAULT: Final = 10
 _ALL: Final = 2**62
 _SPAN: Final = re.compile(r"\+(\d+)(ms|s|m|h|d)")
@@ -113,27 +115,42 @@ def timers(
         else:
             reports = ask_brokers(target, now_ms=now_ms, topic=topic)
         if png is not None:
-            from embedded_broker.inspector.picture import save_picture
-
-            if reports[0].kind == "store" and not reports[0].buckets:
-                note = f"{png} is not written: no message waits, so there is nothing to draw"
-                typer.secho(f"rocketmq-py: {note}", err=True, fg="yellow")
-            else:
-                save_picture(reports[0], png, zone=UTC if utc else None)
+            _draw(reports[0], png, utc=utc)
     except (RocketMQError, OSError) as error:
         typer.secho(f"rocketmq-py: {error}", err=True, fg="red")
         raise typer.Exit(FAILED) from error
+    for report in reports:
+        if report.kind == "broker":
+            _tell_refused(report)
     if as_json:
         _print_json(reports)
     elif as_csv:
         _print_csv(reports)
     else:
-        from embedded_broker.cli.timers_view import show
-
-        for report in reports:
-            show(report, utc=utc)
+        _print_tables(reports, utc=utc)
     if any(one.integrity is not None and one.integrity.is_damaged for one in reports):
         raise typer.Exit(DAMAGED)
+    if any(one.total is None for one in reports):
+        raise typer.Exit(UNKNOWN)
+
+
+def _draw(report: Report, png: Path, *, utc: bool) -> None:
+    from embedded_broker.inspector.picture import save_picture
+
+    if report.kind == "store" and not report.buckets:
+        note = f"{png} is not written: no message waits, so there is nothing to draw"
+        typer.secho(f"rocketmq-py: {note}", err=True, fg="yellow")
+    else:
+        save_picture(report, png, zone=UTC if utc else None)
+
+
+def _tell_refused(report: Report) -> None:
+    """Say on stderr what a broker did not tell: no format may look as if it had."""
+    if report.total is None:
+        text = f"{report.source} does not tell how many messages wait"
+        typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
+    for warning in report.warnings:
+        typer.secho(f"warning: {report.source}: {warning}", err=True, fg="yellow")
 
 
 def _is_directory(target: str) -> bool:
@@ -179,6 +196,13 @@ def _read_time_ms(text: str, option: str, now_ms: int | None) -> int:
             f"milliseconds{relative}"
         ) from None
     return (moment.astimezone(UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+
+
+def _print_tables(reports: list[Report], *, utc: bool) -> None:
+    from embedded_broker.cli.timers_view import show
+
+    for report in reports:
+        show(report, utc=utc)
 
 
 def _print_json(reports: list[Report]) -> None:

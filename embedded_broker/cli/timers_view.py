@@ -51,9 +51,9 @@ class _View:
         if report.clean:
             what = "store, stopped cleanly"
         write(f"[bold]{escape(report.source)}[/] ({what}), now {self._time(report.now_ms)}")
-        parts = [f"[bold]{report.total}[/] waiting"]
+        parts = [f"[bold]{_count(report.total)}[/] waiting"]
         if report.selected != report.total:
-            parts.append(f"{report.selected} selected")
+            parts.append(f"{_count(report.selected)} selected")
         for label, count in (
             ("overdue", report.overdue),
             ("recalled", report.recalled),
@@ -62,7 +62,8 @@ class _View:
             if count:
                 parts.append(f"{count} {label}")
         write(", ".join(parts))
-        for warning in report.warnings:
+        # What a broker refused is told on stderr, whatever the format.
+        for warning in report.warnings if report.kind == "store" else ():
             write(f"[yellow]warning: {escape(warning)}[/]")
         oldest = report.oldest_overdue
         if oldest is not None:
@@ -115,7 +116,7 @@ class _View:
         listed = self._report.listed
         if not listed:
             return
-        left = self._report.selected - len(listed)
+        left = (self._report.selected or 0) - len(listed)
         table = _table(f"next messages ({left} more are not shown)" if left else "messages")
         for name in ("due", "topic", "id", "where"):
             table.add_column(name, overflow="fold")
@@ -210,6 +211,10 @@ class _View:
 
 def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+
+
+def _count(number: int | None) -> str:
+    return "unknown" if number is None else str(number)
 
 
 def _span(milliseconds: int) -> str:

@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker, PlainAcl, VirtualClock
 from embedded_broker.cli.timers import timers
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.protocol.json_text import loads
@@ -134,7 +134,29 @@ def test_a_4_9_broker_is_asked_what_it_knows() -> None:
     with EmbeddedBroker(profile="rocketmq-4.9") as broker:
         done = run(broker.addr)
     assert done.exit_code == 0
-    assert "the broker does not tell the timer counts (61)" in done.stdout.replace("\n", " ")
+    assert "0 waiting" in done.stdout
+    assert "the broker does not tell the timer counts (61)" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--csv",)])
+def test_what_a_broker_with_accounts_refuses_is_unknown_in_every_format(
+    options: tuple[str, ...],
+) -> None:
+    with EmbeddedBroker(acl=PlainAcl(), topics=["T"]) as broker:
+        broker.send("T", b"x", delay=600)
+        done = run_program(broker.addr, *options)
+    assert done.returncode == 3
+    assert f"{broker.addr} does not tell how many messages wait" in done.stderr
+    assert "the broker does not tell the timer counts (61): code 1" in done.stderr
+    assert "No accessKey is configured" in done.stderr
+    if "--json" in options:
+        (report,) = loads(done.stdout)
+        assert (report["total"], report["selected"]) == (None, None)
+    elif "--csv" in options:
+        assert done.stdout == "broker,topic,waiting\n"
+    else:
+        assert "unknown waiting" in done.stdout
+        assert "0 waiting" not in done.stdout
 
 
 @pytest.mark.parametrize(
