@@ -18,6 +18,7 @@ import typer
 
 from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.cli.opening_log import OpeningLog, opening_log
+from embedded_broker.cli.paths import given_path
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
@@ -58,8 +59,10 @@ BrokerPort = Annotated[
 StoreFolder = Annotated[
     Path | None,
     typer.Option(
+        parser=given_path,
+        metavar="DIR",
         help="Directory of the store, in RocketMQ's layout. Without it: in memory, "
-        "at most memoryStoreMaxBytes."
+        "at most memoryStoreMaxBytes.",
     ),
 ]
 ClockOption = Annotated[

@@ -17,6 +17,7 @@ from typing import Annotated, Final
 import typer
 
 from embedded_broker.cli.asking import ask_brokers
+from embedded_broker.cli.paths import given_output, given_path
 from embedded_broker.errors import StoreError
 from embedded_broker.inspector.reader import StoreFiles, require_rights
 from embedded_broker.inspector.report import (
@@ -66,7 +67,10 @@ At = Annotated[
     typer.Option(help="The time that counts as now: ISO time or epoch ms.", show_default="now"),
 ]
 Png = Annotated[
-    Path | None, typer.Option(dir_okay=False, help="Also draw the histogram into this file.")
+    Path | None,
+    typer.Option(
+        parser=given_output, metavar="FILE", help="Also draw the histogram into this file."
+    ),
 ]
 
 
@@ -159,6 +163,7 @@ def _is_directory(target: str) -> bool:
         return True
     if _ADDRESS.fullmatch(target):
         return False
+    given_path(target)
     try:
         require_rights(Path(target))
     except StoreError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import re
 import signal
 import subprocess
@@ -30,6 +31,7 @@ from tests.certificates import Certificates
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
+ROOT = Path(__file__).resolve().parents[4]
 FREE_PORTS = ["--namesrv-port", "0", "--broker-port", "0"]
 
 
@@ -237,6 +239,22 @@ def test_a_bad_option_is_named_and_nothing_starts(options: list[str], words: lis
     assert done.stdout == ""
     for word in words:
         assert word in done.stderr
+
+
+def test_an_empty_path_of_a_store_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SERVE, *FREE_PORTS, "--store", ""],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2
+    assert "--store" in done.stderr
+    assert "the path is empty" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_options_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) -> None:

@@ -176,6 +176,8 @@ def test_what_a_broker_with_accounts_refuses_is_unknown_in_every_format(
         (["127.0.0.1:1", "--before", "+1h"], ["need a store directory"]),
         (["STORE", "--buckets", "0"], ["--buckets"]),
         (["127.0.0.1:1", "--png", "a.png"], ["cannot connect"]),
+        (["STORE", "--png", ""], ["--png", "the path is empty"]),
+        ([""], ["the path is empty"]),
     ],
 )
 def test_what_cannot_be_done_is_said_with_exit_status_2(
