@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from embedded_broker.api.cluster import EmbeddedCluster
+from embedded_broker.cli.closing import nodes_of, unsaved_lines
 from embedded_broker.cli.opening_log import OpeningLog, opening_log
 from embedded_broker.cli.paths import given_path
 from embedded_broker.clocks.clock import VirtualClock
@@ -173,9 +174,13 @@ def serve(
             control_token=control_token,
             **arguments,
         )
-        _run_until(stop, running)
+        unsaved = _run_until(stop, running)
     except (RocketMQError, OSError, ValueError) as error:
         _tell(error)
+        sys.exit(1)
+    for line in unsaved:
+        typer.secho(f"rocketmq-py: {line}", err=True, fg="red")
+    if unsaved:
         sys.exit(1)
 
 
@@ -195,7 +200,8 @@ def _told_to_stop() -> SimpleQueue[None]:
     return stop
 
 
-def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> None:
+def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> list[str]:
+    """Run it and close it; gives what could not be saved."""
     with ExitStack() as life:
         with opening_log() as log:
             try:
@@ -206,6 +212,8 @@ def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> None:
             _announce(running, log)
         _collect_rarely()
         stop.get()
+        nodes = nodes_of(running)
+    return list(unsaved_lines(nodes))
 
 
 def _collect_rarely() -> None:

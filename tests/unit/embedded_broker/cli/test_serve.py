@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -209,6 +210,20 @@ def test_a_store_directory_is_kept_between_two_processes(tmp_path: Path) -> None
         DefaultMQProducer("G", namesrv_addr=words["namesrv"]) as producer,
     ):
         assert producer.max_offset(queue) == 1
+
+
+def test_what_is_not_saved_at_the_end_is_told_by_the_exit_status(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with serving("--store", str(store), "--topic", "T") as (process, words):
+        with DefaultMQProducer("G", namesrv_addr=words["namesrv"]) as producer:
+            producer.send(Message("T", b"lost"))
+        shutil.rmtree(store)
+        process.terminate()
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "rocketmq-py: not everything of broker-a is saved: " in errors
+    assert f"{store} was removed while the broker used it" in errors
+    assert "Traceback" not in errors
 
 
 def test_several_brokers_print_one_address_each() -> None:
