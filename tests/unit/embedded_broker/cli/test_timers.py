@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from embedded_broker import EmbeddedBroker, PlainAcl, VirtualClock
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, PlainAcl, VirtualClock
 from embedded_broker.cli.timers import timers
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.protocol.json_text import loads
@@ -232,6 +232,17 @@ def test_what_may_not_be_read_is_named_and_is_no_damage(
     told = "".join(done.stderr.replace("│", "").split())
     assert "".join(f"{hidden}: this user may not {words}.".split()) in told
     assert "Errno" not in told
+
+
+def test_the_stores_of_a_cluster_are_named_for_its_directory(tmp_path: Path) -> None:
+    with EmbeddedCluster(brokers=3, store=tmp_path, tcp=False) as cluster:
+        for broker in cluster.brokers:
+            broker.send("T", b"x")
+    (tmp_path / "other").mkdir()
+    done = run_program(tmp_path)
+    assert done.returncode == 2
+    assert "no RocketMQ store" in done.stderr
+    assert "There are stores below it: broker-a, broker-b, broker-c\n" in done.stderr
 
 
 def test_a_store_in_which_nothing_waits_is_reported_without_a_picture(tmp_path: Path) -> None:
