@@ -20,6 +20,7 @@ from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.cli.closing import nodes_of, unsaved_lines
 from embedded_broker.cli.opening_log import OpeningLog, opening_log
 from embedded_broker.cli.paths import given_path
+from embedded_broker.cli.ports import options_of
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
@@ -107,12 +108,15 @@ ControlToken = Annotated[
 def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
     """Read a broker.conf file and the `--set name=value` options behind it; the last one wins.
 
-    Raises `ConfigError` for an option that assigns nothing.
+    Raises `ConfigError` for an option that assigns nothing and for a file that is no text.
     """
     for assignment in assignments:
         if "=" not in assignment:
             raise ConfigError("--set", assignment, f"an option of RocketMQ as {ASSIGNMENT}")
-    text = conf.read_text(encoding="utf-8") if conf else ""
+    try:
+        text = conf.read_text(encoding="utf-8") if conf else ""
+    except UnicodeDecodeError as error:
+        raise ConfigError("--conf", str(conf), f"a text file in UTF-8: {error}") from error
     return parse_conf("\n".join([text, *assignments]))
 
 
@@ -174,7 +178,7 @@ def serve(
             control_token=control_token,
             **arguments,
         )
-        unsaved = _run_until(stop, running)
+        unsaved = _run_until(stop, running, control_port)
     except (RocketMQError, OSError, ValueError) as error:
         _tell(error)
         sys.exit(1)
@@ -185,7 +189,7 @@ def serve(
 
 
 def _tell(error: Exception) -> None:
-    text = str(error)
+    text = "".join([*(f"{note}: " for note in getattr(error, "__notes__", ())), str(error)])
     for argument, option in OPTION_OF.items():
         text = text.replace(argument, option)
     typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
@@ -200,7 +204,9 @@ def _told_to_stop() -> SimpleQueue[None]:
     return stop
 
 
-def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> list[str]:
+def _run_until(
+    stop: SimpleQueue[None], running: EmbeddedCluster, control_port: int | None
+) -> list[str]:
     """Run it and close it; gives what could not be saved."""
     with ExitStack() as life:
         with opening_log() as log:
@@ -208,6 +214,8 @@ def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> list[str]:
                 life.enter_context(running)
             except (RocketMQError, OSError) as error:
                 _warn(log, str(error))
+                if options := options_of(error, running, control_port):
+                    error.add_note(options)
                 raise
             _announce(running, log)
         _collect_rarely()

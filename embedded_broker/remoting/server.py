@@ -10,7 +10,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
-from errno import EADDRINUSE
+from errno import EADDRINUSE, EADDRNOTAVAIL
 from functools import partial
 from threading import Event, Thread, get_ident
 from typing import Final, Protocol
@@ -51,6 +51,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
+        if isinstance(error, socket.gaierror) or error.errno == EADDRNOTAVAIL:
+            limit = f"an address of this machine: {error.strerror or error}"
+            raise ConfigError("host", host, limit) from error
         raise ConfigError(
             "address", f"{host}:{port}", f"{error.strerror or error}. Port 0 takes a free port"
         ) from error

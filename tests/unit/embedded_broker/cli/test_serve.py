@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -270,6 +271,38 @@ def test_an_empty_path_of_a_store_is_refused_and_nothing_is_made(tmp_path: Path)
     assert "--store" in done.stderr
     assert "the path is empty" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--tls", "tls = '{file} line 2' is not possible: a line is name=value"),
+        ("--acl", "acl = '{file} line 3' is not possible: it is not indented"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_with_its_option_and_line(
+    tmp_path: Path, option: str, words: str
+) -> None:
+    file = tmp_path / "c.py"
+    file.write_text("# a comment\nimport os\nprint(os)\n", encoding="utf-8")
+    done = run_to_the_end(option, str(file))
+    assert done.returncode == 1
+    assert words.format(file=file) in done.stderr
+
+
+def test_a_conf_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"--conf = '.*broker.conf' .* a text file in UTF-8"):
+        settings_of(conf, [])
+
+
+@pytest.mark.parametrize("option", ["--namesrv-port", "--broker-port", "--control-port"])
+def test_the_option_of_a_port_that_is_taken_is_named(option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run_to_the_end(option, str(taken.getsockname()[1]))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"rocketmq-py: {option}: setting address = '127.0.0.1:")
 
 
 def test_options_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) -> None:
