@@ -349,6 +349,21 @@ def test_the_version_is_an_option_and_a_command() -> None:
         assert (done.returncode, done.stdout) == (0, f"{__version__}\n"), done.stderr
 
 
+def test_the_help_shows_every_name_whole_in_80_columns() -> None:
+    done = subprocess.run(
+        [*SERVE, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "…" not in done.stdout
+    for name in ("--allow-remote-admin", "memoryStoreMaxBytes", "ROCKETMQ_CONTROL_TOKEN"):
+        assert name in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "allowed"), [([], "false"), (["--allow-remote-admin"], "true")]
 )
