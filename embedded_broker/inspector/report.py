@@ -109,6 +109,8 @@ class Report:
     now_ms: int
     total: int | None
     selected: int | None
+    topic: str | None = None
+    """The one that was asked for; stages, wheel and files are of all."""
     timers: int | None = None
     in_levels: int | None = None
     overdue: int | None = None
@@ -157,6 +159,7 @@ def report_of_store(
         now_ms=now_ms,
         total=len(pending),
         selected=len(rows),
+        topic=topic,
         overdue=overdue,
         oldest_overdue=next(iter(_listed(pending, evolve(wanted, limit=1))), None)
         if overdue
@@ -371,6 +374,7 @@ def report_of_broker(
         now_ms=now_ms,
         total=total,
         selected=total if topic is None else of_topic,
+        topic=topic,
         timers=timers,
         in_levels=in_levels,
         topics=tuple(lines),

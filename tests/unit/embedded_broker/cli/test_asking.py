@@ -32,7 +32,7 @@ def test_a_name_server_leads_to_every_master() -> None:
         assert sorted(one.source for one in reports) == sorted(one.addr for one in cluster.brokers)
         assert sum(one.total or 0 for one in reports) == 8
         (one,) = ask_brokers(cluster.brokers[0].addr, now_ms=0, topic="other")
-        assert (one.selected, one.topics) == (0, ())
+        assert (one.selected, one.topics, one.topic) == (0, (), "other")
 
 
 def test_a_name_server_without_a_master_is_an_error(name_server: ScriptedServer) -> None:
