@@ -7,10 +7,11 @@ warning in the place of that part, and what it would have told is not known.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from embedded_broker.inspector.report import Report, report_of_broker
 from rocketmq_py import DefaultMQAdminExt, MQBrokerException, NoRouteError
+from rocketmq_py.config import ClientSettings
 from rocketmq_py.protocol.bodies.timers import TimerCounts
 from rocketmq_py.protocol.codes import ResponseCode
 
@@ -19,13 +20,19 @@ MASTER_ID = 0
 
 
 def ask_brokers(
-    address: str, *, now_ms: int, topic: str | None = None, timeout_ms: int = 5_000
+    address: str,
+    *,
+    now_ms: int,
+    topic: str | None = None,
+    timeout_ms: int = 5_000,
+    **settings: Unpack[ClientSettings],
 ) -> list[Report]:
     """Ask the broker at ``host:port``, or all masters if a name server answers there.
 
+    `settings` are those of the client that asks, such as its credentials.
     Raises `RocketMQError` when nobody answers in time, or the address is none.
     """
-    with DefaultMQAdminExt(timeout_millis=timeout_ms) as admin:
+    with DefaultMQAdminExt(timeout_millis=timeout_ms, **settings) as admin:
         return [
             _ask(admin, broker, now_ms=now_ms, topic=topic) for broker in _brokers(admin, address)
         ]

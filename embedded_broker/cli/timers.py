@@ -16,6 +16,7 @@ from typing import Annotated, Final
 
 import typer
 
+from embedded_broker.cli.access import AccessKey, CaFile, CertFile, UseTls, client_settings
 from embedded_broker.cli.asking import ask_brokers
 from embedded_broker.cli.paths import given_output, given_path
 from embedded_broker.errors import StoreError
@@ -76,6 +77,7 @@ Png = Annotated[
 
 def timers(
     target: Target,
+    *,
     topic: Topic = None,
     before: Before = None,
     limit: Limit = None,
@@ -88,6 +90,10 @@ def timers(
         bool, typer.Option("--check/--no-check", help="Check the files against each other.")
     ] = True,
     utc: Annotated[bool, typer.Option("--utc", help="Show UTC instead of local time.")] = False,
+    access_key: AccessKey = None,
+    tls: UseTls = False,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
 ) -> None:
     """Show what waits in a timer store, for when, and whether its files are whole.
 
@@ -117,7 +123,10 @@ def timers(
                 )
             reports = [report]
         else:
-            reports = ask_brokers(target, now_ms=now_ms, topic=topic)
+            settings = client_settings(
+                access_key=access_key, tls=tls, ca_file=ca_file, cert_file=cert_file
+            )
+            reports = ask_brokers(target, now_ms=now_ms, topic=topic, **settings)
         if png is not None:
             _draw(reports[0], png, utc=utc)
     except (RocketMQError, OSError) as error:
@@ -132,10 +141,14 @@ def timers(
         _print_csv(reports)
     else:
         _print_tables(reports, utc=utc)
+    if status := _status(reports):
+        raise typer.Exit(status)
+
+
+def _status(reports: list[Report]) -> int:
     if any(one.integrity is not None and one.integrity.is_damaged for one in reports):
-        raise typer.Exit(DAMAGED)
-    if any(one.total is None for one in reports):
-        raise typer.Exit(UNKNOWN)
+        return DAMAGED
+    return UNKNOWN if any(one.total is None for one in reports) else 0
 
 
 def _draw(report: Report, png: Path, *, utc: bool) -> None:
