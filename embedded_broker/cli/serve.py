@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Annotated, Any
@@ -37,8 +37,8 @@ OPTION_OF = {"allow_remote=True": "--allow-remote", "control=True": "--control-p
 """The advice of EmbeddedBroker names its arguments; here they are options."""
 
 
-class ClockChoice(Enum):
-    """What the time of messages is."""
+class ClockChoice(StrEnum):
+    """What the time of messages is. Texts: click before 8.2 finds no other default in a choice."""
 
     WALL = "wall"
     FROZEN = "frozen"

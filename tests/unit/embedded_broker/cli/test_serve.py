@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_broker.cli.serve import settings_of
+from embedded_broker.cli.serve import ClockChoice, settings_of
 from rocketmq_py import (
     Credentials,
     DefaultMQProducer,
@@ -303,6 +303,10 @@ def test_the_option_of_a_port_that_is_taken_is_named(option: str) -> None:
         done = run_to_the_end(option, str(taken.getsockname()[1]))
     assert done.returncode == 1
     assert done.stderr.startswith(f"rocketmq-py: {option}: setting address = '127.0.0.1:")
+
+
+def test_the_choices_of_a_clock_are_the_words_of_the_command_line() -> None:
+    assert list(ClockChoice) == ["wall", "frozen", "flowing"]
 
 
 def test_options_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) -> None:
