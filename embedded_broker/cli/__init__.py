@@ -21,6 +21,7 @@ def main() -> None:
         name="rocketmq-py",
         no_args_is_help=True,
         add_completion=False,
+        rich_markup_mode=None,  # whose tables cut names in a terminal of 80 columns
         pretty_exceptions_show_locals=False,
     )
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from embedded_broker.cli.opening_log import opening_log
+from embedded_broker.cli.paths import given_folder
 from embedded_broker.cli.serve import report_lines, settings_of
 from embedded_broker.lifecycle.repair import repair_store
 from embedded_broker.store.side_files import DAMAGED_FOLDER
@@ -22,7 +23,7 @@ INTERRUPTED = 130
 
 def repair(
     directory: Annotated[
-        Path, typer.Argument(help="The store directory.", exists=True, file_okay=False)
+        Path, typer.Argument(help="The store directory.", parser=given_folder, metavar="DIRECTORY")
     ],
     conf: Annotated[
         Path | None,

@@ -2,7 +2,8 @@
 
 Turns options into one look at a store directory (`embedded_broker/inspector`) or into questions to
 running brokers (`asking.py`), and prints the report as tables (`timers_view.py`), JSON, CSV or a
-picture. Exit status: 0, 1 when the files are damaged, 2 when there is nothing to report.
+picture. Exit status: 0, 1 when the files are damaged, 2 when there is nothing to report, 3 when a
+broker did not tell how many wait.
 """
 
 import csv
@@ -15,7 +16,9 @@ from typing import Annotated, Final
 
 import typer
 
+from embedded_broker.cli.access import AccessKey, CaFile, CertFile, UseTls, client_settings
 from embedded_broker.cli.asking import ask_brokers
+from embedded_broker.cli.paths import given_output, given_path
 from embedded_broker.errors import StoreError
 from embedded_broker.inspector.reader import StoreFiles, require_rights
 from embedded_broker.inspector.report import (
@@ -30,6 +33,7 @@ from rocketmq_py.protocol.json_text import dumps
 
 DAMAGED: Final = 1
 FAILED: Final = 2
+UNKNOWN: Final = 3
 _LISTED_DEFAULT: Final = 10
 _ALL: Final = 2**62
 _SPAN: Final = re.compile(r"\+(\d+)(ms|s|m|h|d)")
@@ -64,12 +68,16 @@ At = Annotated[
     typer.Option(help="The time that counts as now: ISO time or epoch ms.", show_default="now"),
 ]
 Png = Annotated[
-    Path | None, typer.Option(dir_okay=False, help="Also draw the histogram into this file.")
+    Path | None,
+    typer.Option(
+        parser=given_output, metavar="FILE", help="Also draw the histogram into this file."
+    ),
 ]
 
 
 def timers(
     target: Target,
+    *,
     topic: Topic = None,
     before: Before = None,
     limit: Limit = None,
@@ -82,6 +90,10 @@ def timers(
         bool, typer.Option("--check/--no-check", help="Check the files against each other.")
     ] = True,
     utc: Annotated[bool, typer.Option("--utc", help="Show UTC instead of local time.")] = False,
+    access_key: AccessKey = None,
+    tls: UseTls = False,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
 ) -> None:
     """Show what waits in a timer store, for when, and whether its files are whole.
 
@@ -111,29 +123,51 @@ def timers(
                 )
             reports = [report]
         else:
-            reports = ask_brokers(target, now_ms=now_ms, topic=topic)
+            settings = client_settings(
+                access_key=access_key, tls=tls, ca_file=ca_file, cert_file=cert_file
+            )
+            reports = ask_brokers(target, now_ms=now_ms, topic=topic, **settings)
         if png is not None:
-            from embedded_broker.inspector.picture import save_picture
-
-            if reports[0].kind == "store" and not reports[0].buckets:
-                note = f"{png} is not written: no message waits, so there is nothing to draw"
-                typer.secho(f"rocketmq-py: {note}", err=True, fg="yellow")
-            else:
-                save_picture(reports[0], png, zone=UTC if utc else None)
+            _draw(reports[0], png, utc=utc)
     except (RocketMQError, OSError) as error:
         typer.secho(f"rocketmq-py: {error}", err=True, fg="red")
         raise typer.Exit(FAILED) from error
+    for report in reports:
+        if report.kind == "broker":
+            _tell_refused(report)
     if as_json:
         _print_json(reports)
     elif as_csv:
         _print_csv(reports)
     else:
-        from embedded_broker.cli.timers_view import show
+        _print_tables(reports, utc=utc)
+    if status := _status(reports):
+        raise typer.Exit(status)
 
-        for report in reports:
-            show(report, utc=utc)
+
+def _status(reports: list[Report]) -> int:
     if any(one.integrity is not None and one.integrity.is_damaged for one in reports):
-        raise typer.Exit(DAMAGED)
+        return DAMAGED
+    return UNKNOWN if any(one.total is None for one in reports) else 0
+
+
+def _draw(report: Report, png: Path, *, utc: bool) -> None:
+    from embedded_broker.inspector.picture import save_picture
+
+    if report.kind == "store" and not report.buckets:
+        note = f"{png} is not written: no message waits, so there is nothing to draw"
+        typer.secho(f"rocketmq-py: {note}", err=True, fg="yellow")
+    else:
+        save_picture(report, png, zone=UTC if utc else None)
+
+
+def _tell_refused(report: Report) -> None:
+    """Say on stderr what a broker did not tell: no format may look as if it had."""
+    if report.total is None:
+        text = f"{report.source} does not tell how many messages wait"
+        typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
+    for warning in report.warnings:
+        typer.secho(f"warning: {report.source}: {warning}", err=True, fg="yellow")
 
 
 def _is_directory(target: str) -> bool:
@@ -142,6 +176,7 @@ def _is_directory(target: str) -> bool:
         return True
     if _ADDRESS.fullmatch(target):
         return False
+    given_path(target)
     try:
         require_rights(Path(target))
     except StoreError as error:
@@ -179,6 +214,13 @@ def _read_time_ms(text: str, option: str, now_ms: int | None) -> int:
             f"milliseconds{relative}"
         ) from None
     return (moment.astimezone(UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+
+
+def _print_tables(reports: list[Report], *, utc: bool) -> None:
+    from embedded_broker.cli.timers_view import show
+
+    for report in reports:
+        show(report, utc=utc)
 
 
 def _print_json(reports: list[Report]) -> None:

@@ -51,9 +51,14 @@ class _View:
         if report.clean:
             what = "store, stopped cleanly"
         write(f"[bold]{escape(report.source)}[/] ({what}), now {self._time(report.now_ms)}")
-        parts = [f"[bold]{report.total}[/] waiting"]
-        if report.selected != report.total:
-            parts.append(f"{report.selected} selected")
+        parts = [f"[bold]{_count(report.total)}[/] waiting"]
+        if report.kind == "broker":
+            parts = [
+                f"{parts[0]}: {_timers(report.timers)}",
+                f"{_count(report.in_levels)} in delay levels",
+            ]
+        elif report.selected != report.total:
+            parts.append(f"{_count(report.selected)} selected")
         for label, count in (
             ("overdue", report.overdue),
             ("recalled", report.recalled),
@@ -62,7 +67,10 @@ class _View:
             if count:
                 parts.append(f"{count} {label}")
         write(", ".join(parts))
-        for warning in report.warnings:
+        if report.kind == "broker" and report.topic is not None:
+            write(f"of topic {escape(report.topic)}: {_timers(report.selected)}")
+        # What a broker refused is told on stderr, whatever the format.
+        for warning in report.warnings if report.kind == "store" else ():
             write(f"[yellow]warning: {escape(warning)}[/]")
         oldest = report.oldest_overdue
         if oldest is not None:
@@ -73,7 +81,10 @@ class _View:
                 f"due {self._time(one.due_ms)}, {late} late[/]"
             )
         if report.kind == "broker":
-            write("[dim]a running broker does not tell due times; ask its store directory[/]")
+            write(
+                "[dim]a running broker does not tell due times, nor topics of delay levels; "
+                "ask its store directory[/]"
+            )
 
     def _histogram(self) -> None:
         buckets = self._report.buckets
@@ -95,7 +106,8 @@ class _View:
         lines = self._report.topics
         if not lines:
             return
-        table = _table("by topic")
+        is_store = self._report.kind == "store"
+        table = _table("by topic" if is_store else "timers by topic")
         table.add_column("topic", overflow="fold")
         table.add_column("waiting", justify="right")
         timed = any(line.next_due_ms is not None for line in lines)
@@ -115,7 +127,7 @@ class _View:
         listed = self._report.listed
         if not listed:
             return
-        left = self._report.selected - len(listed)
+        left = (self._report.selected or 0) - len(listed)
         table = _table(f"next messages ({left} more are not shown)" if left else "messages")
         for name in ("due", "topic", "id", "where"):
             table.add_column(name, overflow="fold")
@@ -132,7 +144,7 @@ class _View:
         lines = self._report.stages
         if not lines:
             return
-        table = _table("pipeline")
+        table = _table("pipeline" if self._report.topic is None else "pipeline of all topics")
         table.add_column("stage", overflow="fold")
         table.add_column("waiting", justify="right")
         table.add_column("lag", justify="right")
@@ -210,6 +222,14 @@ class _View:
 
 def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+
+
+def _count(number: int | None) -> str:
+    return "unknown" if number is None else str(number)
+
+
+def _timers(number: int | None) -> str:
+    return "1 timer" if number == 1 else f"{_count(number)} timers"
 
 
 def _span(milliseconds: int) -> str:

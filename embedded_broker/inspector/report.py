@@ -100,13 +100,19 @@ class Report:
 
     `total` counts what waits; with a topic or a time limit `selected` is what passed it, and
     `buckets`, `topics` and `listed` are of those. What the source cannot tell is None or empty.
+    A broker tells two sums of its `total`: `timers`, by topic, and what waits `in_levels`, whose
+    topics it does not tell: with a topic only timers are selected.
     """
 
     kind: str
     source: str
     now_ms: int
-    total: int
-    selected: int
+    total: int | None
+    selected: int | None
+    topic: str | None = None
+    """The one that was asked for; stages, wheel and files are of all."""
+    timers: int | None = None
+    in_levels: int | None = None
     overdue: int | None = None
     oldest_overdue: Listed | None = None
     recalled: int | None = None
@@ -153,6 +159,7 @@ def report_of_store(
         now_ms=now_ms,
         total=len(pending),
         selected=len(rows),
+        topic=topic,
         overdue=overdue,
         oldest_overdue=next(iter(_listed(pending, evolve(wanted, limit=1))), None)
         if overdue
@@ -334,7 +341,7 @@ def report_of_broker(
     address: str,
     *,
     now_ms: int,
-    runtime: Mapping[str, str],
+    runtime: Mapping[str, str] | None,
     levels: DelayOffsets | None,
     checkpoint: TimerCheckpoint | None,
     counts: TimerCounts | None,
@@ -343,31 +350,37 @@ def report_of_broker(
 ) -> Report:
     """Put together what requests 28, 45, 60 and 61 answered; None where a broker refused."""
     known = counts.timing_count if counts is not None else {}
+    timers = None if counts is None else sum(one.count for one in known.values())
     lines = [
         TopicLine(topic=name, count=one.count)
         for name, one in known.items()
         if one.count and topic in {None, name}
     ]
     lines.sort(key=lambda line: (-line.count, line.topic))
-    stages = _stages_of_broker(runtime, checkpoint)
+    stages = _stages_of_broker(runtime or {}, checkpoint)
     waiting = {line.stage: line.waiting or 0 for line in stages}
-    in_levels = sum(number for stage, number in waiting.items() if stage.startswith("delay level"))
+    behind = (number for stage, number in waiting.items() if stage.startswith("delay level"))
+    in_levels = None if runtime is None else sum(behind)
     for level in sorted(levels.offset_table if levels is not None else {}):
         if f"delay level {level}" not in waiting:
             offset = levels.offset_table[level] if levels is not None else 0
             remark = f"next entry {offset}"
             stages.append(StageLine(f"delay level {level}", None, "messages", remark=remark))
-    total = sum(one.count for one in known.values()) + in_levels
+    total = None if timers is None or in_levels is None else timers + in_levels
+    of_topic = None if timers is None else sum(line.count for line in lines)
     return Report(
         kind="broker",
         source=address,
         now_ms=now_ms,
         total=total,
-        selected=total if topic is None else sum(line.count for line in lines),
+        selected=total if topic is None else of_topic,
+        topic=topic,
+        timers=timers,
+        in_levels=in_levels,
         topics=tuple(lines),
         stages=tuple(stages),
         checkpoint=checkpoint,
-        runtime=runtime,
+        runtime=runtime or {},
         warnings=tuple(warnings),
     )
 

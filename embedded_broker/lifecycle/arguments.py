@@ -159,14 +159,10 @@ def check_arguments(
     found, limited = find_profile(profile), find_limits(limits)
     _check_host(host, allow_remote=allow_remote)
     _check_ports(namesrv_port, broker_port)
-    if levels not in {"on", "off"}:
-        raise ConfigError("levels", levels, "one of on, off")
+    _check_levels(levels)
     _check_names(cluster_name=cluster_name, broker_name=broker_name)
-    checked_tls = _checked_tls(tls)
-    is_enforcing = checked_tls is not None and checked_tls.mode == "enforcing"
-    _check_ways(
-        tcp=tcp, inproc=inproc, listener_factory=listener_factory, is_enforcing=is_enforcing
-    )
+    secured = _checked_tls(tls)
+    inproc = _has_way_inside(secured, tcp=tcp, inproc=inproc, listener_factory=listener_factory)
     if store is not None and fs is not None:
         raise ConfigError("fs", fs, "give either store or fs: both say where the bytes go")
     options = BrokerConfig(
@@ -194,14 +190,14 @@ def check_arguments(
         namesrv_port=namesrv_port,
         broker_port=broker_port,
         tcp=tcp,
-        inproc=inproc and not is_enforcing,
+        inproc=inproc,
         topics=_specs(topics, found, options),
         seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
         fs=fs,
         listener_factory=listener_factory,
         accounts=_accounts(options, acl, broker_clock),
         first_users=_first_users(options, acl),
-        tls=checked_tls,
+        tls=secured,
     )
 
 
@@ -228,6 +224,11 @@ def _check_role(options: BrokerConfig, *, tcp: bool) -> None:
         raise ConfigError("namesrvAddr", "", limit)
 
 
+def _check_levels(levels: str) -> None:
+    if levels not in {"on", "off"}:
+        raise ConfigError("levels", levels, "one of on, off")
+
+
 def _check_names(**names: str) -> None:
     for setting, name in names.items():
         problem = topic_problem(name)
@@ -235,15 +236,18 @@ def _check_names(**names: str) -> None:
             raise ConfigError(setting, name, problem.replace("topic", "name"))
 
 
-def _check_ways(
-    *, tcp: bool, inproc: bool, listener_factory: ListenerFactory | None, is_enforcing: bool
-) -> None:
+def _has_way_inside(
+    tls: Tls | None, *, tcp: bool, inproc: bool, listener_factory: ListenerFactory | None
+) -> bool:
+    """Say whether clients of this process have a way of their own, past TCP."""
     if not tcp and not inproc:
         raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
     if not tcp and listener_factory is not None:
         raise ConfigError("listener_factory", listener_factory, "tcp=False has no listener")
-    if not tcp and is_enforcing:
+    is_enforced = tls is not None and tls.mode == "enforcing"
+    if not tcp and is_enforced:
         raise ConfigError("tcp", tcp, "True, with enforced TLS: every client speaks it over TCP")
+    return inproc and not is_enforced
 
 
 def _specs(

@@ -47,7 +47,8 @@ class Flusher:
     _other_left: int = field(default=0, init=False)
     _stopped: Event = field(factory=Event, init=False)
     _thread: Thread | None = field(default=None, init=False)
-    _failure: str = field(default="", init=False)
+    _failures: set[str] = field(factory=set, init=False)
+    """What was logged since a flush was through."""
 
     def start(self) -> None:
         """Start the thread."""
@@ -122,18 +123,17 @@ class Flusher:
                     everything = self._everything
                     self._log = self._everything = False
                     self.cycle(everything=everything)
+                    self._failures.clear()
             except Exception as error:
                 # A disk that refuses: the answers stay parked until their time is up, as the
                 # original's FLUSH_DISK_TIMEOUT; the next request tries again. It is logged once: a
                 # disk may refuse for hours.
-                if str(error) != self._failure:
+                if str(error) not in self._failures:
                     trace = None if isinstance(error, StoreError) else error
                     text = "a flush failed, and is tried again: %s"
                     logger.log(logging.ERROR, text, error, exc_info=trace)
-                self._failure = str(error)
+                self._failures.add(str(error))
                 self._stopped.wait(AFTER_A_FAILURE_S)
-            else:
-                self._failure = ""
 
     def _do_other(self) -> None:
         while self._other:

@@ -393,7 +393,8 @@ class BrokerNode:
                 # A disk that refuses says what and why: where in the code helps nobody.
                 self.unsaved = str(error)
                 logger.log(logging.ERROR, "closing a broker: not everything is saved: %s", error)
-            except Exception:
+            except Exception as error:
+                self.unsaved = repr(error)
                 logger.exception("closing a broker: %r failed", step)
 
     def _begin_flush(self, everything: bool) -> list[FlushWork]:

@@ -11,7 +11,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from errno import EADDRINUSE
+from errno import EADDRINUSE, EADDRNOTAVAIL
 from functools import partial
 from threading import Event, Thread, get_ident
 from typing import Final, Protocol
@@ -57,6 +57,9 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if listener is not None:
             listener.close()
+        if isinstance(error, socket.gaierror) or error.errno == EADDRNOTAVAIL:
+            limit = f"an address of this machine: {error.strerror or error}"
+            raise ConfigError("host", host, limit) from error
         hint = ". Port 0 takes a free port" if error.errno == EADDRINUSE else ""
         raise ConfigError(
             "address", f"{host}:{port}", f"{error.strerror or error}{hint}"

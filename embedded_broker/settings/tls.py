@@ -6,6 +6,7 @@ speaks it. Names in the file are the original's (`TlsSystemConfig`).
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
@@ -71,7 +72,7 @@ class Tls:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError("tls", str(path), f"a file that can be read: {error}") from error
-        found = {_NAMES[name]: value for name, value in read_properties(text) if name in _NAMES}
+        found = {_NAMES[name]: value for name, value in _assignments(text, path) if name in _NAMES}
         given: dict[str, Any] = {name: value for name, value in found.items() if value}
         for name in ("mode", "client_certificates"):
             if name in given:
@@ -108,6 +109,16 @@ class Tls:
             "require": ssl.CERT_REQUIRED,
         }[self.client_certificates]
         return context
+
+
+def _assignments(text: str, path: PathLike) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            yield from read_properties(line)
+        except ConfigError:
+            # Without what stands there: it may be half of a password.
+            limit = "a line is name=value, such as tls.server.mode=enforcing"
+            raise ConfigError("tls", f"{os.fspath(path)} line {number}", limit) from None
 
 
 _NAMES: Final = {

@@ -198,6 +198,12 @@ class TableFiles:
         if file.table.changed or file.table.unsaved is not None:
             self._in_background(file.begin(in_time=True))
 
+    @property
+    def unsaved(self) -> str | None:
+        """Why a file could not be written the last time; None when all were."""
+        problems = (file.table.unsaved for file in self._files.values())
+        return next((one for one in problems if one is not None), None)
+
     def begin_save(self, path: str) -> Callable[[], None]:
         """Make a table's document; what is returned writes it. Under the door."""
         file = self._files[path]
@@ -263,7 +269,9 @@ class _TableFile:
                     self._file.save_text(self._text.of(head))
                 except StoreError as error:
                     if table.unsaved is None:
-                        logger.exception("could not save %s; trying again", self._file.path)
+                        # A disk that refuses says what and why: where in the code helps nobody.
+                        text = "could not save %s; trying again: %s"
+                        logger.log(logging.ERROR, text, self._file.path, error)
                     table.unsaved = str(error)
                 else:
                     if table.unsaved is not None:

@@ -87,7 +87,7 @@ def _without_comment(line: str) -> str:
 
 
 def _error(source: str, number: int, problem: str) -> ConfigError:
-    return ConfigError(source, f"line {number}", f"it {problem}")
+    return ConfigError("acl", f"{source} line {number}", f"it {problem}")
 
 
 class _Reader:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_broker.cli.serve import settings_of
+from embedded_broker.cli.serve import ClockChoice, settings_of
 from rocketmq_py import (
     Credentials,
     DefaultMQProducer,
@@ -30,6 +33,7 @@ from tests.certificates import Certificates
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
+ROOT = Path(__file__).resolve().parents[4]
 FREE_PORTS = ["--namesrv-port", "0", "--broker-port", "0"]
 
 
@@ -209,6 +213,20 @@ def test_a_store_directory_is_kept_between_two_processes(tmp_path: Path) -> None
         assert producer.max_offset(queue) == 1
 
 
+def test_what_is_not_saved_at_the_end_is_told_by_the_exit_status(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with serving("--store", str(store), "--topic", "T") as (process, words):
+        with DefaultMQProducer("G", namesrv_addr=words["namesrv"]) as producer:
+            producer.send(Message("T", b"lost"))
+        shutil.rmtree(store)
+        process.terminate()
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "rocketmq-py: not everything of broker-a is saved: " in errors
+    assert f"{store} was removed while the broker used it" in errors
+    assert "Traceback" not in errors
+
+
 def test_several_brokers_print_one_address_each() -> None:
     with serving("--brokers", "3", "--cluster", "C") as (_, words):
         assert len(set(words["broker"].split(","))) == 3
@@ -237,6 +255,58 @@ def test_a_bad_option_is_named_and_nothing_starts(options: list[str], words: lis
     assert done.stdout == ""
     for word in words:
         assert word in done.stderr
+
+
+def test_an_empty_path_of_a_store_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SERVE, *FREE_PORTS, "--store", ""],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2
+    assert "--store" in done.stderr
+    assert "the path is empty" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--tls", "tls = '{file} line 2' is not possible: a line is name=value"),
+        ("--acl", "acl = '{file} line 3' is not possible: it is not indented"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_with_its_option_and_line(
+    tmp_path: Path, option: str, words: str
+) -> None:
+    file = tmp_path / "c.py"
+    file.write_text("# a comment\nimport os\nprint(os)\n", encoding="utf-8")
+    done = run_to_the_end(option, str(file))
+    assert done.returncode == 1
+    assert words.format(file=file) in done.stderr
+
+
+def test_a_conf_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"--conf = '.*broker.conf' .* a text file in UTF-8"):
+        settings_of(conf, [])
+
+
+@pytest.mark.parametrize("option", ["--namesrv-port", "--broker-port", "--control-port"])
+def test_the_option_of_a_port_that_is_taken_is_named(option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run_to_the_end(option, str(taken.getsockname()[1]))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"rocketmq-py: {option}: setting address = '127.0.0.1:")
+
+
+def test_the_choices_of_a_clock_are_the_words_of_the_command_line() -> None:
+    assert list(ClockChoice) == ["wall", "frozen", "flowing"]
 
 
 def test_options_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) -> None:
@@ -281,6 +351,21 @@ def test_the_version_is_an_option_and_a_command() -> None:
             [*SERVE[:-1], *words], capture_output=True, text=True, check=False, timeout=30
         )
         assert (done.returncode, done.stdout) == (0, f"{__version__}\n"), done.stderr
+
+
+def test_the_help_shows_every_name_whole_in_80_columns() -> None:
+    done = subprocess.run(
+        [*SERVE, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "…" not in done.stdout
+    for name in ("--allow-remote-admin", "memoryStoreMaxBytes", "ROCKETMQ_CONTROL_TOKEN"):
+        assert name in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -169,3 +169,9 @@ def test_who_interrupts_a_repair_is_told_to_run_it_again(
     with EmbeddedBroker(store=store, clock=VirtualClock()) as broker:
         assert broker.recovery.problems == ()
         assert len(broker.messages.in_topic("T")) == COUNT - 1
+
+
+def test_an_empty_path_is_refused() -> None:
+    done = repair("")
+    assert done.returncode == 2
+    assert "the path is empty" in done.stderr

@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, PlainAcl, VirtualClock
 from embedded_broker.cli.timers import timers
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.protocol.json_text import loads
@@ -134,7 +134,29 @@ def test_a_4_9_broker_is_asked_what_it_knows() -> None:
     with EmbeddedBroker(profile="rocketmq-4.9") as broker:
         done = run(broker.addr)
     assert done.exit_code == 0
-    assert "the broker does not tell the timer counts (61)" in done.stdout.replace("\n", " ")
+    assert "0 waiting" in done.stdout
+    assert "the broker does not tell the timer counts (61)" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--csv",)])
+def test_what_a_broker_with_accounts_refuses_is_unknown_in_every_format(
+    options: tuple[str, ...],
+) -> None:
+    with EmbeddedBroker(acl=PlainAcl(), topics=["T"]) as broker:
+        broker.send("T", b"x", delay=600)
+        done = run_program(broker.addr, *options)
+    assert done.returncode == 3
+    assert f"{broker.addr} does not tell how many messages wait" in done.stderr
+    assert "the broker does not tell the timer counts (61): code 1" in done.stderr
+    assert "No accessKey is configured" in done.stderr
+    if "--json" in options:
+        (report,) = loads(done.stdout)
+        assert (report["total"], report["selected"]) == (None, None)
+    elif "--csv" in options:
+        assert done.stdout == "broker,topic,waiting\n"
+    else:
+        assert "unknown waiting" in done.stdout
+        assert "0 waiting" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -154,6 +176,8 @@ def test_a_4_9_broker_is_asked_what_it_knows() -> None:
         (["127.0.0.1:1", "--before", "+1h"], ["need a store directory"]),
         (["STORE", "--buckets", "0"], ["--buckets"]),
         (["127.0.0.1:1", "--png", "a.png"], ["cannot connect"]),
+        (["STORE", "--png", ""], ["--png", "the path is empty"]),
+        ([""], ["the path is empty"]),
     ],
 )
 def test_what_cannot_be_done_is_said_with_exit_status_2(
@@ -208,6 +232,17 @@ def test_what_may_not_be_read_is_named_and_is_no_damage(
     told = "".join(done.stderr.replace("│", "").split())
     assert "".join(f"{hidden}: this user may not {words}.".split()) in told
     assert "Errno" not in told
+
+
+def test_the_stores_of_a_cluster_are_named_for_its_directory(tmp_path: Path) -> None:
+    with EmbeddedCluster(brokers=3, store=tmp_path, tcp=False) as cluster:
+        for broker in cluster.brokers:
+            broker.send("T", b"x")
+    (tmp_path / "other").mkdir()
+    done = run_program(tmp_path)
+    assert done.returncode == 2
+    assert "no RocketMQ store" in done.stderr
+    assert "There are stores below it: broker-a, broker-b, broker-c\n" in done.stderr
 
 
 def test_a_store_in_which_nothing_waits_is_reported_without_a_picture(tmp_path: Path) -> None:

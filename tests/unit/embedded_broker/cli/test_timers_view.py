@@ -10,7 +10,7 @@ from embedded_broker.cli.timers_view import show
 from embedded_broker.inspector.columns import Whereabouts
 from embedded_broker.inspector.integrity import Checked
 from embedded_broker.inspector.reader import Finding, Severity
-from embedded_broker.inspector.report import Bucket, Listed, Report, TopicLine
+from embedded_broker.inspector.report import Bucket, Listed, Report, StageLine, TopicLine
 from embedded_broker.timer.listing import Pending, TimerKind
 
 
@@ -84,6 +84,33 @@ def test_names_with_brackets_are_shown_as_they_are() -> None:
     assert "2023-11-14 22:13:20.123Z" in text
     assert "[b]ID" in text
     assert "hop, 2 rolls" in text
+
+
+def test_the_sums_of_a_broker_say_what_they_count() -> None:
+    lines = (TopicLine(topic="Orders", count=1),)
+    text = shown(report(kind="broker", total=2, timers=1, in_levels=1, selected=2, topics=lines))
+    assert "2 waiting: 1 timer, 1 in delay levels\n" in text
+    assert "timers by topic" in text
+    assert "of topic" not in text
+
+
+def test_a_broker_that_is_asked_for_a_topic_tells_its_timers() -> None:
+    stages = (StageLine("delay level 18", 1, "messages"),)
+    text = shown(
+        report(
+            kind="broker", total=2, timers=2, in_levels=0, selected=0, topic="[b]N", stages=stages
+        )
+    )
+    assert "2 waiting: 2 timers, 0 in delay levels\nof topic [b]N: 0 timers\n" in text
+    assert "selected" not in text
+    assert "pipeline of all topics" in text
+    assert "pipeline of all topics" in shown(report(topic="A", stages=stages))
+    assert "of all topics" not in shown(report(stages=stages))
+
+
+def test_sums_that_are_not_known_are_unknown() -> None:
+    text = shown(report(kind="broker", total=None, timers=3, in_levels=None, selected=None))
+    assert "unknown waiting: 3 timers, unknown in delay levels" in text
 
 
 def test_findings_and_hidden_ones_are_listed() -> None:

@@ -182,6 +182,7 @@ def test_a_running_brokers_answers_become_the_same_report() -> None:
     )
     assert [(line.topic, line.count) for line in one.topics] == [("A", 7), ("B", 2)]
     assert (one.total, one.selected, one.buckets) == (15, 15, ())
+    assert (one.timers, one.in_levels) == (9, 6)
     stages = {line.stage: (line.waiting, line.lag_ms) for line in one.stages}
     assert stages == {
         "TimerEnqueueGetService": (3, None),
@@ -193,8 +194,23 @@ def test_a_running_brokers_answers_become_the_same_report() -> None:
     assert loads(dumps(to_document(one)))["kind"] == "broker"
 
 
-def test_a_broker_that_refuses_everything_has_an_empty_report() -> None:
+def test_a_broker_that_refuses_everything_has_a_report_without_numbers() -> None:
     one = report_of_broker(
-        "h:1", now_ms=0, runtime={}, levels=None, checkpoint=None, counts=None, warnings=["w"]
+        "h:1", now_ms=0, runtime=None, levels=None, checkpoint=None, counts=None, warnings=["w"]
     )
-    assert (one.total, one.topics, one.stages, one.warnings) == (0, (), (), ("w",))
+    assert (one.total, one.selected) == (None, None)
+    assert (one.topics, one.stages, one.warnings) == ((), (), ("w",))
+    assert loads(dumps(to_document(one)))["total"] is None
+
+
+def test_a_sum_of_which_a_part_is_not_known_is_not_known() -> None:
+    counts = TimerCounts(timing_count={"A": TimingCount(7)})
+    without_levels = report_of_broker(
+        "h:1", now_ms=0, runtime=None, levels=None, checkpoint=None, counts=counts, topic="A"
+    )
+    assert (without_levels.total, without_levels.timers, without_levels.selected) == (None, 7, 7)
+    runtime = {"scheduleMessageOffset_3": "4,10"}
+    without_timers = report_of_broker(
+        "h:1", now_ms=0, runtime=runtime, levels=None, checkpoint=None, counts=None
+    )
+    assert (without_timers.total, without_timers.in_levels) == (None, 6)

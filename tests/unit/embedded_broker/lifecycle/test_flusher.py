@@ -6,6 +6,7 @@ import pytest
 
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
+from embedded_broker.lifecycle import flusher as flusher_module
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.store.flush import FlushWork
 
@@ -126,6 +127,32 @@ def test_a_failed_flush_is_logged_and_the_next_request_tries_again(
     rig.flusher.close()
 
     assert "a flush failed" in caplog.text
+
+
+def test_a_disk_that_refuses_in_two_ways_is_told_of_once_each_until_it_takes_something(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(flusher_module, "AFTER_A_FAILURE_S", 0.0)
+    refusals = ["full", "gone", "full", "", "gone", "full", ""]
+    over = Event()
+
+    def begin(_everything: bool) -> list[FlushWork]:
+        refusal = refusals.pop(0)
+        if refusals:
+            flusher.do(flusher.request)  # a turn without a flush says nothing of the disk
+        else:
+            over.set()
+        if refusal:
+            raise StoreError(refusal)
+        return []
+
+    flusher = Flusher(Door(), begin, lambda: None, lambda: None)
+    flusher.start()
+    flusher.request()
+    assert over.wait(GUARD_S)
+    flusher.close()
+    told = [record.getMessage().rpartition(": ")[2] for record in caplog.records]
+    assert told == ["full", "gone", "gone", "full"]
 
 
 def test_other_slow_work_is_done_on_the_same_thread_and_none_is_lost(

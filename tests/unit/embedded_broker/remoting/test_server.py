@@ -394,6 +394,12 @@ def test_a_port_that_is_taken_is_named() -> None:
             listen("127.0.0.1", port)
 
 
+def test_a_host_that_is_not_this_machine_is_named_without_advice_on_ports() -> None:
+    with pytest.raises(ConfigError, match=r"host = '192\.0\.2\.1'.*of this machine") as seen:
+        listen("192.0.2.1", 0)
+    assert "Port 0" not in str(seen.value)
+
+
 def test_listening_on_ipv6_works_where_the_machine_has_it() -> None:
     try:
         probe = socket.create_server(("::1", 0), family=socket.AF_INET6)
