@@ -119,9 +119,11 @@ def interrupted(*_: object, **__: object) -> None:
 
 
 def test_what_cannot_be_ended_keeps_nothing_else_going(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: InprocAdapter) -> None:
+    def fail(adapter: InprocAdapter) -> None:
+        close(adapter)  # or a later broker of this process could not have its port
         raise OSError("it does not end")
 
+    close = InprocAdapter.close
     monkeypatch.setattr(InprocAdapter, "close", fail)
     broker = EmbeddedBroker()
     broker.start()
