@@ -242,6 +242,5 @@ class Runtime:
             last.callback(self.driver.close)
             if self._tcp is not None:
                 last.callback(self._tcp.close, reset=reset)
-            for adapter in self._adapters.values():
-                adapter.close()
-            self._adapters.clear()
+            while self._adapters:
+                last.callback(self._adapters.popitem()[1].close)

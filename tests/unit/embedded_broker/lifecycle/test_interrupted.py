@@ -119,7 +119,10 @@ def interrupted(*_: object, **__: object) -> None:
 
 
 def test_what_cannot_be_ended_keeps_nothing_else_going(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
     def fail(adapter: InprocAdapter) -> None:
+        closed.append(adapter)
         close(adapter)  # or a later broker of this process could not have its port
         raise OSError("it does not end")
 
@@ -129,6 +132,7 @@ def test_what_cannot_be_ended_keeps_nothing_else_going(monkeypatch: pytest.Monke
     broker.start()
     with pytest.raises(OSError, match="it does not end"):
         broker.close()
+    assert len(closed) == 2  # of the name server and of the broker
 
 
 def test_when_its_thread_is_stuck_a_server_lets_go_of_its_ports(
