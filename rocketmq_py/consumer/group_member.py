@@ -105,6 +105,7 @@ class GroupMember:
             started_ms=wall_ms(),
         )
         self._sweeps: TimerHandle | None = None
+        self._may_take_queues = False
 
     def start(self) -> None:
         """Begin: routes, heartbeat, first assignment and first pulls, in the caller's thread.
@@ -113,6 +114,7 @@ class GroupMember:
         MQClientException when a broker does not take a subscription.
         """
         check_subscriptions(self.engine, self.group, self.subscriptions(), START_S)
+        self._may_take_queues = True
         period_ms = self._config.consume_timeout * MINUTE_MS
         self._sweeps = self.engine.schedule_every(
             period_ms, period_ms, partial(self.engine.submit, self.sweep)
@@ -175,8 +177,9 @@ class GroupMember:
         return self._subscriptions.all()
 
     def rebalance(self) -> None:
-        """Work out the own queues again."""
-        self.rebalancer.run()
+        """Work out the own queues again, but not before ``start`` does so for the first time."""
+        if self._may_take_queues:  # the routes that the check asks for change something, too
+            self.rebalancer.run()
 
     def persist_offsets(self) -> None:
         """Write the offsets of the own queues to the broker."""

@@ -9,6 +9,7 @@ from rocketmq_py.consumer.group_member import GroupMember
 from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.errors import MQClientException
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
@@ -71,6 +72,20 @@ def test_a_start_joins_takes_queues_and_pulls_before_it_returns() -> None:
     asked = [(c.ext_fields["topic"], c.ext_fields["queueOffset"]) for c, _ in bench.engine.pulls]
     assert asked == [("T", "5"), (RETRY, "0")]
     assert [handle.delay_ms for handle in bench.engine.periodic] == [15 * 60_000]
+
+
+def test_nothing_is_pulled_before_a_broker_has_taken_the_condition() -> None:
+    bench = Bench()
+    bench.subscriptions.put("T", "size > '5'", "SQL92")
+
+    def refuse(_: RemotingCommand) -> RemotingCommand:
+        bench.member.rebalance()  # as the client does in background when a route is new
+        return refusal(23, "it cannot be compared")
+
+    bench.engine.answers[RequestCode.CHECK_CLIENT_CONFIG] = refuse
+    with pytest.raises(MQClientException, match="it cannot be compared"):
+        bench.member.start()
+    assert bench.engine.pulls == []
 
 
 def test_a_message_goes_from_pull_to_listener_to_offset() -> None:
