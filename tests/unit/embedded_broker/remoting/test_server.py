@@ -592,7 +592,7 @@ def test_who_reads_its_last_answers_is_not_looked_at_again(monkeypatch: pytest.M
     assert (transport.is_aborted, later) == (False, [])
 
 
-def test_idle_connections_end_though_their_peers_do_not_read(
+def test_a_connection_that_is_closed_ends_though_its_peer_does_not_read(
     make_parts: Callable[..., BrokerParts], dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tcp_connection, "CLOSING_S", 0.01)
@@ -606,6 +606,8 @@ def test_idle_connections_end_though_their_peers_do_not_read(
         while connection in rig.parts.endpoint.connections:
             other.send(ask(1))
             other.receive()
+        assert rig.server.traffic.unread == 0
+        assert other.ask(ASK).code == ResponseCode.SUCCESS  # nobody else is ended
     finally:
         rig.server.close()
 
