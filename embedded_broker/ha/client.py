@@ -12,7 +12,6 @@ from typing import Final
 
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
-from embedded_broker.remoting.forks import keep_from_children
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.following import Follower
@@ -92,7 +91,6 @@ class HAClient:
         host, _, port = address.rpartition(":")
         patience_s = max(self._config.int("haSendHeartbeatInterval"), 1) / 1000
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as line:
-            keep_from_children(line)
             self._socket = line
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             line.settimeout(patience_s)
