@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from rocketmq_py.protocol.message_codec import decode_records
 from rocketmq_py.protocol.tag_hash import tags_code
+from tests.archives import unpack_store
 from tests.unit.embedded_broker.store.store_tools import STORE_HOST, HandClock
 
 NAME = "r533-batchcq"
@@ -38,9 +38,7 @@ class Pull(NamedTuple):
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    with tarfile.open(Path(__file__).parent / "stores" / f"{NAME}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / f"{NAME}.store"
+    return unpack_store(NAME, tmp_path)
 
 
 def opened(root: Path) -> MessageStore:

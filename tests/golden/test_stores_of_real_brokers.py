@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +16,9 @@ from embedded_broker.store.recovery import StoreRecovery
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record, decode_records
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.tag_hash import tags_code
+from tests.archives import unpack_store
 from tests.unit.embedded_broker.store.store_tools import STORE_HOST, HandClock, message
 
-STORES = Path(__file__).parent / "stores"
 NAMES = ("r533-clean", "r533-crash", "r497-levels")
 LEVELS_MS = {5: 60_000, 6: 120_000}
 EVER = 1 << 62
@@ -58,8 +57,7 @@ def _open(name: str, root: Path) -> tuple[MessageStore, StoreRecovery]:
 @pytest.fixture(params=NAMES)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     name = request.param
-    with tarfile.open(STORES / f"{name}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_store(name, tmp_path)
     lines = (tmp_path / f"{name}.tsv").read_text().splitlines()
     sent = []
     for line in lines:

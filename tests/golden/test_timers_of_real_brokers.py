@@ -6,7 +6,6 @@ levels are 3 to 113 ms later than the producer's estimate there.
 
 from __future__ import annotations
 
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -15,9 +14,9 @@ import pytest
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
+from tests.archives import unpack_store
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
-STORES = Path(__file__).parent / "stores"
 NO_SIZES = {
     "mappedFileSizeCommitLog": 1_073_741_824,
     "mappedFileSizeConsumeQueue": 6_000_000,
@@ -29,8 +28,7 @@ NO_SIZES = {
 
 def opened(name: str, tmp_path: Path) -> tuple[Rig, dict[str, dict[str, tuple[int, int]]]]:
     """Open a store a second before anything is due; also what the manifest says by topic."""
-    with tarfile.open(STORES / f"{name}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_store(name, tmp_path)
     expected: dict[str, dict[str, tuple[int, int]]] = {}
     for line in (tmp_path / f"{name}.tsv").read_text().splitlines():
         topic, _, queue_id, due_ms, message_id = line.split("\t")

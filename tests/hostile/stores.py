@@ -8,7 +8,6 @@ waiting message has to come out, too.
 from __future__ import annotations
 
 import subprocess
-import tarfile
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from attrs import field, frozen
 
 from embedded_broker import EmbeddedBroker, RecoveryReport, VirtualClock
 from embedded_broker.store.directory_fs import DirectoryFileSystem
+from tests.archives import unpack_store
 
 Kind = Literal["wheel", "sliced", "real 5.3.3"]
 
@@ -25,7 +25,6 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - fsync of a disk is what takes 
 MEMORY = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
 """Where to make stores; None: where temporary files go."""
 STARTS = datetime(2030, 1, 1, tzinfo=UTC)
-REAL_STORES = Path(__file__).parents[1] / "golden" / "stores"
 SMALL_FILES = {
     "mappedFileSizeCommitLog": 65_536,
     "mappedFileSizeConsumeQueue": 2_000,
@@ -115,8 +114,7 @@ def make_store(kind: Kind, root: Path, *, clean: bool) -> Store:
     """Make a store with plain, timed and level messages and offsets."""
     if kind == "real 5.3.3":
         name = "r533-clean" if clean else "r533-crash"
-        with tarfile.open(REAL_STORES / f"{name}.tar.gz") as archive:
-            archive.extractall(root, filter="data")
+        unpack_store(name, root)
         lines = (root / f"{name}.tsv").read_text().splitlines()
         due = [int(line.split("\t")[3]) for line in lines]
         at = datetime.fromtimestamp(min(one for one in due if one) // 1000 - 3600, UTC)

@@ -15,6 +15,7 @@ from tests.interop.container_engine import VERSION, NoEngineError, engine, load
 from tests.interop.java_tools import ROOT, missing_tools
 from tests.interop.real_broker import RealCluster, real_cluster
 from tests.interop.scenarios import Cell, table
+from tests.needs import skip_without
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -107,7 +108,7 @@ def engine_image() -> Iterator[str]:
 
     Where no engine answers, or none may start a container, the test is skipped with the reason.
     """
-    pytest.importorskip("testcontainers", reason="testcontainers is missing (extra containers)")
+    skip_without("testcontainers")
     from testcontainers.core.config import ConnectionMode, testcontainers_config
 
     with pytest.MonkeyPatch.context() as patch:

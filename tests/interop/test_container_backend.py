@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import queue
 
-import pytest
-
-pytest.importorskip("testcontainers", reason="testcontainers is not installed (extra containers)")
-
 import docker
+import pytest
 
 from embedded_broker.containers import RocketMQContainer
 from embedded_broker.kit.backend import Ability

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("uvicorn")
-
 from embedded_broker.kit.maven import fetched
 from tests.interop.conftest import serving_words
 from tests.interop.java_tools import CACHE, QUIET, ROOT, compiled, jars

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 
 from rocketmq_py import DefaultMQProducer, Message, MessageQueue, QueueAccess
 from rocketmq_py.clock import monotonic

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tarfile
 import tomllib
 from configparser import ConfigParser
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from tests.architecture.source_tree import PACKAGES
+from tests.archives import unpack
 from tests.packaging.built import ROOT, Built, build, copy_of_sources
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -118,8 +118,7 @@ def test_the_time_of_a_build_is_the_one_that_the_environment_names(
 
 
 def test_the_source_distribution_builds_the_same_wheel(built: Built, tmp_path: Path) -> None:
-    with tarfile.open(built.sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(built.sdist, tmp_path)
     (sources,) = tmp_path.iterdir()
     again = build(sources, tmp_path / "again", "wheel")
     assert again.wheel.read_bytes() == built.wheel.read_bytes()

@@ -1,7 +1,8 @@
 """Each extra, alone in a fresh environment: it gives what it promises, and others are named.
 
 What an extra promises is in ``programs/``. What the others would give is tried as well
-(``programs/missing.py``): what is said then names the extra to install.
+(``programs/missing.py``): what is said then names the extra to install. Each environment takes
+seconds of pip, so `make test` tries the one without extras only, and `make packaging` all of them.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def test_alone_the_command_says_what_to_install(alone: Environment) -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 def test_with_cli(with_extra: With, tmp_path: Path) -> None:
     environment = with_extra("cli")
     environment.program("cli", str(tmp_path))
@@ -73,6 +75,7 @@ def test_with_cli(with_extra: With, tmp_path: Path) -> None:
     assert_others_are_named(environment, "cli")
 
 
+@pytest.mark.slow
 def test_with_containers(with_extra: With) -> None:
     environment = with_extra("containers")
     nowhere = "unix:///nowhere/engine.sock"
@@ -82,39 +85,44 @@ def test_with_containers(with_extra: With) -> None:
     assert_others_are_named(environment, "containers")
 
 
+@pytest.mark.slow
 def test_with_control(with_extra: With) -> None:
     environment = with_extra("control")
     assert environment.program("control") == "works"
     assert_others_are_named(environment, "control")
 
 
+@pytest.mark.slow
 def test_with_fast(with_extra: With) -> None:
     environment = with_extra("fast")
     assert environment.program("fast") == "works"
     assert_others_are_named(environment, "fast")
 
 
+@pytest.mark.slow
 def test_with_lz4(with_extra: With) -> None:
     environment = with_extra("lz4")
     assert environment.program("compressed", "lz4") == "works"
     assert_others_are_named(environment, "lz4")
 
 
+@pytest.mark.slow
 def test_with_zstd(with_extra: With) -> None:
     environment = with_extra("zstd")
     assert environment.program("compressed", "zstd") == "works"
     assert_others_are_named(environment, "zstd")
 
 
+@pytest.mark.slow
 def test_with_plot(with_extra: With, tmp_path: Path) -> None:
     environment = with_extra("plot")
     assert environment.program("plot", str(tmp_path)) == "works"
     assert_others_are_named(environment, "plot")
 
 
-@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_with_spark(with_extra: With) -> None:
     if shutil.which("java") is None:
         pytest.skip("java is not on PATH")
@@ -164,6 +172,7 @@ PLUGIN = [
 ]
 
 
+@pytest.mark.slow
 def test_with_test(with_extra: With, tmp_path: Path) -> None:
     environment = with_extra("test")
     (tmp_path / "conftest.py").write_text(IMPORTED_BY_A_RUN, encoding="utf-8")

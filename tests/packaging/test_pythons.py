@@ -40,6 +40,7 @@ def interpreter(version: str) -> str | None:
 
 
 @pytest.mark.timeout(INSTALL_SECONDS)
+@pytest.mark.slow
 @pytest.mark.parametrize("version", NAMED)
 def test_the_wheel_works_on_other_pythons(version: str, built: Built, tmp_path: Path) -> None:
     python = interpreter(version)

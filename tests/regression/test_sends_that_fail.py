@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from tests.socket_buffers import bound_buffers
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, ScriptedServer, stored
 from tests.waiting import until
 
@@ -339,7 +341,10 @@ def test_a_stopped_broker_says_which_messages_it_may_have() -> None:
     ):
         producer.send(Message("T", b"warm"))
         stop()
-        futures = [producer.send_async(Message("T", LARGE), timeout=400) for _ in range(12)]
+        connections: Any = producer._engine.instance.connections  # type: ignore[union-attr]
+        bound_buffers(*(channel._sock for channel in connections._channels.values()))
+        bodies = [b"fits into the buffers", *[LARGE] * 12]
+        futures = [producer.send_async(Message("T", body), timeout=400) for body in bodies]
         errors = [one.exception(20) for one in futures]
         assert {type(error): str(error) for error in errors}.keys() == {SendTimeoutError}
         stored = [error.possibly_stored for error in errors if isinstance(error, SendFailedError)]

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
-
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 

@@ -9,13 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-pytest.importorskip("grpc", reason="grpcio is not installed (dependency group spark)")
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
-
 from embedded_broker import EmbeddedBroker
 from spark_connector.bundle import PACKAGES, write_bundle
 from tests.spark.cluster import ROOT, Driver, DriverError, bare_python, connect_server

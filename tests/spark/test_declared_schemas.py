@@ -7,20 +7,9 @@ published for this version of Spark. What is tested is that its bodies arrive, a
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
-if shutil.which("mvn") is None:
-    pytest.skip("no Maven on this machine, which fetches Spark's package", allow_module_level=True)
 
 from embedded_broker.kit.maven import fetched
 

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
 
 from embedded_broker import EmbeddedBroker
 from tests.pages import blocks_of

@@ -6,7 +6,6 @@ That is the route, the topic's configuration, a checkpoint, or the options.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,13 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
-
 from pyspark.errors import PySparkException
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock

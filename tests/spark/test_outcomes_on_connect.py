@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-pytest.importorskip("grpc", reason="grpcio is not installed: no Spark Connect")
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 

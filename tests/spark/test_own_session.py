@@ -6,17 +6,10 @@ The driver is a process that sets no logging up, as a user's program.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec
 from tests.spark.cluster import Driver, DriverError

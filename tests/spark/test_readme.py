@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 from datetime import timedelta
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
-
-import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
 
 import spark_connector
 from embedded_broker import EmbeddedBroker, VirtualClock

@@ -12,15 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
-
 import pyarrow as pa
+import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,13 +11,6 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-if shutil.which("java") is None:
-    pytest.skip("no java on this machine", allow_module_level=True)
-
 from pyspark.errors import PySparkException
 
 import spark_connector

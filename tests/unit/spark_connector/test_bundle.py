@@ -51,7 +51,6 @@ sys.stdout.buffer.write(pickle.dumps(RocketMQDataSource({"nameServer": "h:1"})))
 
 
 def test_a_source_from_a_zip_makes_the_zip_importable_before_it_is_needed(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="PySpark is not installed (extra spark)")
     target = tmp_path / "bundle.zip"
     write_bundle(target)
     command = [sys.executable, "-c", PICKLED]

@@ -77,7 +77,6 @@ def test_what_stands_there_for_an_option_is_one_of_ours() -> None:
 
 @pytest.mark.parametrize("name", ["value", "key", "partition", "timestamp", "headers"])
 def test_names_of_columns_that_stay_are_known_to_reads(name: str) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
     from spark_connector.decoding.read_columns import source_of
 
     assert name in names([row[1] for row in rows("Read with Kafka's columns")])

@@ -9,11 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 

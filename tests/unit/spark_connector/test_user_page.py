@@ -43,7 +43,6 @@ def test_a_row_of_the_table_has_use_limits_default_and_meaning() -> None:
 
 
 def test_every_column_is_named_on_the_page() -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
     from spark_connector.decoding import read_columns
     from spark_connector.writing import write_columns
 

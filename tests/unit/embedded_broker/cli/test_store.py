@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -133,9 +132,7 @@ def test_what_could_not_be_saved_is_not_called_mended(tmp_path: Path) -> None:
     repair_store(fs, config={})
 
 
-def test_who_interrupts_a_repair_is_told_to_run_it_again(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_who_interrupts_a_repair_is_told_to_run_it_again(tmp_path: Path) -> None:
     store = tmp_path / "store"
     _filled(store)
     _flip_body(store, b"body 7")
@@ -144,9 +141,6 @@ def test_who_interrupts_a_repair_is_told_to_run_it_again(
     table.unlink()
     os.mkfifo(table)
     command = [*PROGRAM, "store", "repair", str(store)]
-    # A suite that was started in background ignores interrupts, and so would its children.
-    request.addfinalizer(partial(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT)))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -19,7 +19,8 @@ from embedded_broker import EmbeddedBroker, EmbeddedCluster, PlainAcl, VirtualCl
 from embedded_broker.cli.timers import timers
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.protocol.json_text import loads
-from tests.unit.embedded_broker.inspector.store_tools import fingerprint, overwrite, unpacked
+from tests.archives import unpack_store
+from tests.unit.embedded_broker.inspector.store_tools import fingerprint, overwrite
 
 PROGRAM = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "timers"]
 BEFORE_DUE = "2026-11-21T02:01:00+00:00"
@@ -44,7 +45,7 @@ def run_program(*arguments: object, by: tuple[str, ...] = ()) -> subprocess.Comp
 
 
 def test_a_real_brokers_store_is_shown_and_not_one_byte_of_it_changes(tmp_path: Path) -> None:
-    root = unpacked("r533-clean", tmp_path)
+    root = unpack_store("r533-clean", tmp_path)
     before = fingerprint(root)
     done = run(root, "--at", BEFORE_DUE, "--utc", "--limit", "3")
     assert done.exit_code == 0, done.stderr
@@ -67,7 +68,7 @@ def test_a_real_brokers_store_is_shown_and_not_one_byte_of_it_changes(tmp_path: 
 
 
 def test_json_is_one_document_with_everything(tmp_path: Path) -> None:
-    root = unpacked("r533-crash", tmp_path)
+    root = unpack_store("r533-crash", tmp_path)
     done = run(root, "--json", "--topic", "FIX_timer", "--before", "2026-11-21T02:02:10Z")
     document = loads(done.stdout)
     assert done.exit_code == 0
@@ -79,7 +80,7 @@ def test_json_is_one_document_with_everything(tmp_path: Path) -> None:
 
 
 def test_csv_lists_every_message_in_due_order(tmp_path: Path) -> None:
-    root = unpacked("r533-clean", tmp_path)
+    root = unpack_store("r533-clean", tmp_path)
     rows = list(csv.DictReader(io.StringIO(run(root, "--csv").stdout)))
     assert len(rows) == 50
     due = [int(row["due_ms"]) for row in rows]
@@ -91,7 +92,7 @@ def test_csv_lists_every_message_in_due_order(tmp_path: Path) -> None:
 
 
 def test_damage_is_named_and_the_exit_status_is_1(tmp_path: Path) -> None:
-    root = unpacked("r533-clean", tmp_path)
+    root = unpack_store("r533-clean", tmp_path)
     overwrite(next((root / "timerlog").iterdir()), 52 + 40, b"\0\0\0\1")
     done = run(root, "--utc")
     assert done.exit_code == 1
@@ -183,7 +184,7 @@ def test_what_a_broker_with_accounts_refuses_is_unknown_in_every_format(
 def test_what_cannot_be_done_is_said_with_exit_status_2(
     tmp_path: Path, arguments: list[str], words: list[str]
 ) -> None:
-    places = {"STORE": unpacked("r533-clean", tmp_path), "EMPTY": tmp_path / "empty"}
+    places = {"STORE": unpack_store("r533-clean", tmp_path), "EMPTY": tmp_path / "empty"}
     places["EMPTY"].mkdir()
     done = run(*[places.get(word, word) for word in arguments])
     assert done.exit_code == 2
@@ -220,7 +221,7 @@ def without_rights() -> tuple[str, ...]:
 def test_what_may_not_be_read_is_named_and_is_no_damage(
     tmp_path: Path, without_rights: tuple[str, ...], place: str, words: str
 ) -> None:
-    root = unpacked("r533-clean", tmp_path)
+    root = unpack_store("r533-clean", tmp_path)
     hidden = (root / place).resolve()
     mode = hidden.stat().st_mode
     hidden.chmod(0)
@@ -260,7 +261,7 @@ def test_a_store_in_which_nothing_waits_is_reported_without_a_picture(tmp_path: 
 def test_every_time_of_a_report_is_in_one_zone_which_is_named(
     tmp_path: Path, options: list[str], zone: str
 ) -> None:
-    root = unpacked("r533-clean", tmp_path)
+    root = unpack_store("r533-clean", tmp_path)
     environment = {**ENVIRONMENT, "TZ": "America/New_York", "COLUMNS": "160"}
     done = subprocess.run(
         [*PROGRAM, str(root), "--at", BEFORE_DUE, *options],
@@ -279,7 +280,7 @@ def test_every_time_of_a_report_is_in_one_zone_which_is_named(
 
 
 def test_spans_count_from_the_time_that_counts_as_now(tmp_path: Path) -> None:
-    root = unpacked("r533-clean", tmp_path)
+    root = unpack_store("r533-clean", tmp_path)
     for span, selected in (("+10s", 2), ("+1m", 38), ("+1h", 50)):
         done = run(root, "--json", "--at", BEFORE_DUE, "--before", span)
         assert loads(done.stdout)["selected"] == selected, span

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("starlette")
-
 from embedded_broker import EmbeddedBroker
 from embedded_broker.control import app as app_module
 from embedded_broker.control.app import BODY_MAX, make_app

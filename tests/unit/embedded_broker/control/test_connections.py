@@ -9,8 +9,6 @@ from contextlib import ExitStack
 
 import pytest
 
-pytest.importorskip("uvicorn")
-
 from embedded_broker import EmbeddedBroker
 from embedded_broker.control import connections
 

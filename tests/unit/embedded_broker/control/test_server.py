@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("uvicorn")
-
 from embedded_broker import BrokerStateError, EmbeddedBroker, EmbeddedCluster, VirtualClock
 from embedded_broker.control.server import ControlServer
 from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl

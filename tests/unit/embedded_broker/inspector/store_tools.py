@@ -1,22 +1,12 @@
-"""Directories to look at: made by the timer rig, or unpacked from what real brokers wrote."""
+"""Directories to look at: made by the timer rig, and changed byte by byte."""
 
 from __future__ import annotations
 
 import hashlib
-import tarfile
 from pathlib import Path
 
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from tests.unit.embedded_broker.timer.timer_rig import Rig
-
-STORES = Path(__file__).parents[3] / "golden" / "stores"
-
-
-def unpacked(name: str, tmp_path: Path) -> Path:
-    """The store directory of a golden archive."""
-    with tarfile.open(STORES / f"{name}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / f"{name}.store"
 
 
 def manifest(name: str, tmp_path: Path) -> dict[str, tuple[str, int]]:

@@ -12,7 +12,8 @@ import pytest
 from embedded_broker.inspector.integrity import Checked, check
 from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import Severity, StoreFiles
-from tests.unit.embedded_broker.inspector.store_tools import overwrite, rig_in, unpacked
+from tests.archives import unpack_store
+from tests.unit.embedded_broker.inspector.store_tools import overwrite, rig_in
 
 SLOTS = 400
 
@@ -52,7 +53,7 @@ def built(tmp_path: Path) -> Built:
 
 @pytest.mark.parametrize("name", ["r533-clean", "r533-crash", "r497-levels"])
 def test_stores_of_real_brokers_are_whole(tmp_path: Path, name: str) -> None:
-    found = checked(unpacked(name, tmp_path))
+    found = checked(unpack_store(name, tmp_path))
     assert found.findings == []
     assert not found.is_damaged
     assert found.messages == (20 if name == "r497-levels" else 50)

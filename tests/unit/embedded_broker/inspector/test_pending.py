@@ -16,12 +16,12 @@ from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.timer.listing import Pending, Place, Walk, Wanted
 from embedded_broker.timer.outcomes import RecallOutcome
+from tests.archives import unpack_store
 from tests.unit.embedded_broker.inspector.store_tools import (
     fingerprint,
     manifest,
     overwrite,
     rig_in,
-    unpacked,
 )
 from tests.unit.embedded_broker.timer.slices.slice_rig import SliceRig
 from tests.unit.embedded_broker.timer.timer_rig import Endless
@@ -43,7 +43,7 @@ def due_by_id(pending: PendingTimers) -> dict[str, int]:
 def test_everything_a_real_broker_left_waiting_is_found_at_its_time(
     tmp_path: Path, name: str
 ) -> None:
-    root = unpacked(name, tmp_path)
+    root = unpack_store(name, tmp_path)
     before = fingerprint(root)
     with StoreFiles.open(root) as files:
         pending = find_pending(files)

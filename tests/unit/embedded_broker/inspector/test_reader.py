@@ -8,7 +8,8 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.inspector.reader import Severity, StoreFiles
-from tests.unit.embedded_broker.inspector.store_tools import overwrite, rig_in, unpacked
+from tests.archives import unpack_store
+from tests.unit.embedded_broker.inspector.store_tools import overwrite, rig_in
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_stores_of_real_brokers_are_read(
     levels: dict[int, int],
     counts: dict[str, int],
 ) -> None:
-    with StoreFiles.open(unpacked(name, tmp_path)) as files:
+    with StoreFiles.open(unpack_store(name, tmp_path)) as files:
         assert files.findings == []
         assert files.clean is clean
         assert files.holder is None
@@ -66,7 +67,7 @@ def test_a_directory_without_a_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_opened_is_a_finding_and_the_rest_is_read(tmp_path: Path) -> None:
-    root = unpacked("r533-clean", tmp_path)
+    root = unpack_store("r533-clean", tmp_path)
     (root / "timerwheel").write_bytes(b"x" * 33)
     (root / "config" / "timercheck").write_bytes(b"short")
     (root / "config" / "timermetrics").write_bytes(b"{")
@@ -120,7 +121,7 @@ def test_a_hole_in_the_commit_log_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_a_backup_stands_in_for_an_unreadable_table(tmp_path: Path) -> None:
-    root = unpacked("r533-clean", tmp_path)
+    root = unpack_store("r533-clean", tmp_path)
     table = root / "config" / "timermetrics"
     (root / "config" / "timermetrics.bak").write_bytes(table.read_bytes())
     overwrite(table, 0, b"\0\0\0")

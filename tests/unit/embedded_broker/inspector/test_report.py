@@ -25,7 +25,8 @@ from rocketmq_py.protocol.bodies.timers import (
     TimingCount,
 )
 from rocketmq_py.protocol.json_text import dumps, loads
-from tests.unit.embedded_broker.inspector.store_tools import rig_in, unpacked
+from tests.archives import unpack_store
+from tests.unit.embedded_broker.inspector.store_tools import rig_in
 from tests.unit.embedded_broker.timer.timer_rig import START_MS
 
 
@@ -100,7 +101,7 @@ def test_what_never_reached_the_wheel_is_the_lag_of_the_first_stage(tmp_path: Pa
 
 
 def test_levels_are_stages_of_their_own(tmp_path: Path) -> None:
-    root = unpacked("r497-levels", tmp_path)
+    root = unpack_store("r497-levels", tmp_path)
     one = report(root, 1_795_226_790_835 + 30)
     stages = {line.stage: (line.waiting, line.lag_ms) for line in one.stages}
     assert stages == {"delay level 5": (10, 30), "delay level 6": (10, 0)}

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 from attrs import define, field
-
-pytest.importorskip("testcontainers", reason="testcontainers is not installed (extra containers)")
-
 from docker.errors import APIError
 from testcontainers.core import container as core
 from testcontainers.core.config import ConnectionMode, testcontainers_config

@@ -521,16 +521,22 @@ def served(rig: Rig, client: RawClient) -> Connection:
     return found
 
 
-def test_a_peer_that_writes_nothing_more_gets_its_long_answers_whole(rig: Rig, dial: Dial) -> None:
+@pytest.mark.parametrize("buffer_bytes", [65_536, 1_048_576])
+def test_a_peer_that_writes_nothing_more_gets_its_long_answers_whole(
+    rig: Rig, dial: Dial, buffer_bytes: int
+) -> None:
     rig.parts.endpoint.register(BIG, shared)
     client, other = dial(rig.address), dial(rig.address)
-    connection = served(rig, client)
-    client.send(RemotingCommand(code=BIG, opaque=1), RemotingCommand(code=BIG, opaque=2))
+    connection = cast("TcpConnection", served(rig, client))
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    server_side = cast("SocketTransport", connection._transport)._socket
+    server_side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+    questions = [RemotingCommand(code=BIG, opaque=number) for number in range(8)]
+    client.send(*questions)
     client.socket.shutdown(socket.SHUT_WR)
-    while not connection.closed:  # nothing is read before the broker has seen the end
-        other.send(ask(1))
-        other.receive()
-    assert [client.receive().body for _ in range(2)] == [SHARED, SHARED]
+    while not (connection.closed or connection._count_owed()):
+        other.ask(ASK)  # the answers of 16 MiB are on their way before the client reads any
+    assert [client.receive().body for _ in questions] == [SHARED] * 8
     assert client.closed_by_server()
 
 

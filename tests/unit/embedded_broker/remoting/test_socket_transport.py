@@ -18,6 +18,7 @@ from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.remoting.server import listen
 from embedded_broker.remoting.socket_loop import SocketLoop
 from embedded_broker.remoting.socket_transport import Acceptor, Received, SocketTransport
+from tests.socket_buffers import bound_buffers
 
 GUARD_S = 20.0
 BIG = 8 * 1024 * 1024
@@ -98,6 +99,7 @@ class Bench:
         self.settle(lambda: any(told.transport for told in self.told[before:]))
         told = self.told[-1]
         assert told.transport is not None
+        bound_buffers(peer, told.transport._socket)
         return peer, told, told.transport
 
     def settle(self, is_so: Callable[[], bool]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from typing import cast
 
 import pytest
 from attrs import evolve
@@ -21,6 +23,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
 from rocketmq_py.protocol.header_form import HeaderForm
 from rocketmq_py.transport.runs import Outcome, Run
+from tests.socket_buffers import bound_buffers
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer
 from tests.unit.rocketmq_py.transport.conftest import ChannelMaker, begun
 
@@ -159,13 +162,15 @@ def test_what_was_not_written_has_not_left(
 ) -> None:
     hears = threading.Event()
 
-    def wait(_request: RemotingCommand, _peer: Peer) -> None:
+    def wait(_request: RemotingCommand, peer: Peer) -> None:
+        bound_buffers(peer.sock)
         hears.wait(30)
 
     server.on(DEAF, wait)
     channel, told, behind = connect(), Told(), Told()
     channel.invoke_oneway(RemotingCommand(DEAF), 1_000)
     server.wait_for(DEAF)
+    bound_buffers(cast("socket.socket", channel._sock))
     while not channel._outbox.size:  # more bytes than the buffers of both systems take
         channel.begin_run(told.run([LARGE]), 60_000)
     channel.begin_run(behind.run([b"x", b"y"]), 60_000 if ends else 1)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -24,6 +24,7 @@ from rocketmq_py.transport import tcp
 from rocketmq_py.transport.calls import CallTable, Done
 from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.io_thread import IoThread
+from tests.socket_buffers import bound_buffers
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer
 from tests.unit.rocketmq_py.transport.conftest import ChannelMaker, begun
 
@@ -264,16 +265,18 @@ class Deaf:
         self.channel = connect(**options)
         self.channel.invoke_oneway(command(DEAF), 1_000)
         server.wait_for(DEAF)
+        bound_buffers(cast("socket.socket", self.channel._sock))
 
-    def _wait(self, _request: RemotingCommand, _peer: Peer) -> None:
+    def _wait(self, _request: RemotingCommand, peer: Peer) -> None:
+        bound_buffers(peer.sock)
         self._hears.wait(10)
 
     def hear(self) -> None:
         self._hears.set()
 
     def fill(self) -> list[Future[RemotingCommand]]:
-        """Begin calls with more bytes than the buffers of both systems take."""
-        calls = [begun(self.channel, command(ECHO, LARGE), 60_000) for _ in range(2)]
+        """Begin calls with more bytes than the buffers of both systems take: the first leaves."""
+        calls = [begun(self.channel, command(ECHO, b"first"), 60_000)]
         while not self.channel._outbox.size:
             calls.append(begun(self.channel, command(ECHO, LARGE), 60_000))
         return calls

@@ -7,11 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from queue import SimpleQueue
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (

@@ -8,11 +8,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import logging
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 
 from rocketmq_py import RemotingCommandException
 from spark_connector.decoding.decoder import Decoder

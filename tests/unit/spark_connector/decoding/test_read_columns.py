@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 
 from spark_connector.decoding.read_columns import ddl_of, projection
 from spark_connector.errors import SchemaError

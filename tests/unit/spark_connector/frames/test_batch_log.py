@@ -9,11 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import spark_connector
 from spark_connector.frames import batch_log
 from spark_connector.frames.batch_log import BatchFigures, BatchLog, batch_figures

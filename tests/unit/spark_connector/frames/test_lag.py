@@ -8,8 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import spark_connector
 from embedded_broker import EmbeddedBroker
 from spark_connector.errors import UnknownLagError

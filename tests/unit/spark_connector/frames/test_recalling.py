@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import NameServerUnavailableError, QueueAccess, RecallHandle
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

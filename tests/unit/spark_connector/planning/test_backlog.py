@@ -7,8 +7,6 @@ from random import Random
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from rocketmq_py import MessageQueue, QueueBounds
 from spark_connector.planning.backlog import Limit, backlog_of, share
 from spark_connector.planning.stream_offset import StreamOffset

@@ -9,8 +9,6 @@ from functools import partial
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py import MessageQueue, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

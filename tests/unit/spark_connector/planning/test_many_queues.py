@@ -18,8 +18,6 @@ from typing import TypeVar, cast
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from rocketmq_py import (
     MessageQueue,
     QueueAccess,

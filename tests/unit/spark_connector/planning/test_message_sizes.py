@@ -8,8 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MessageQueue, QueueAccess, RawPull, RemotingConnectException
 from rocketmq_py.protocol.codes import RequestCode

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import QueueAccess
 from spark_connector.options.read_options import read_options

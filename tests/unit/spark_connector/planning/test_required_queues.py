@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py import MQClientException, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

@@ -7,8 +7,6 @@ from functools import partial
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.profiles import ProfileName

@@ -6,9 +6,6 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, VirtualClock

@@ -8,8 +8,6 @@ from threading import Event
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from embedded_broker import EmbeddedCluster, TopicSpec
 from rocketmq_py import MessageQueue, NoRouteError, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

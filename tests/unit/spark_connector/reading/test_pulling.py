@@ -9,8 +9,6 @@ from typing import cast
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MessageQueue, QueueAccess, RawPull
 from rocketmq_py.protocol.codes import RequestCode

@@ -9,11 +9,8 @@ from datetime import timedelta
 from itertools import count
 from typing import Any, cast
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, VirtualClock

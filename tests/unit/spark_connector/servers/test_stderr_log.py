@@ -5,10 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 PROGRAM = """
 import logging, os, sys
 os.environ["SPARK_PYTHON_RUNTIME"] = sys.argv[1]

@@ -4,13 +4,6 @@ from __future__ import annotations
 
 import pickle
 
-import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from pyspark.accumulators import Accumulator
 
 from spark_connector.servers import tally

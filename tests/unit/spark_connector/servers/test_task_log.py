@@ -6,11 +6,8 @@ import logging
 from collections.abc import Iterator
 from itertools import count
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import QueueAccess

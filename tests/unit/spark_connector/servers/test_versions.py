@@ -6,10 +6,6 @@ import pickle
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pyspark", reason="PySpark is not installed (extra spark)")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from spark_connector.errors import VersionError

@@ -5,11 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 
 from rocketmq_py import MessageIds
 from rocketmq_py.protocol.properties import decode_properties

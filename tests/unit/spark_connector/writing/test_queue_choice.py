@@ -6,11 +6,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 
 from embedded_broker import EmbeddedCluster
 from rocketmq_py import (

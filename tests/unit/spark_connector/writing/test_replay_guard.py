@@ -5,11 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-import pytest
-
-pytest.importorskip("pyspark", reason="PySpark is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock

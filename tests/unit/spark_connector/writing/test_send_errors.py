@@ -6,8 +6,6 @@ import pickle
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from rocketmq_py import (
     MessageQueue,
     MQBrokerException,

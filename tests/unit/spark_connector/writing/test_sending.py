@@ -8,11 +8,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock

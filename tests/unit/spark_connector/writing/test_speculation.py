@@ -5,14 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 
-import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from embedded_broker import EmbeddedBroker

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 from rocketmq_py import MessageQueue, MQClientException, QueueAccess, RunOutcome, SendRun
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.frame import Frame

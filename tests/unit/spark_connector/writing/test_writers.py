@@ -6,14 +6,8 @@ import logging
 import pickle
 from collections.abc import Iterator
 
-import pytest
-
-pytest.importorskip(
-    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
-)
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
 import pyarrow as pa
+import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from embedded_broker import EmbeddedCluster
