@@ -1,4 +1,4 @@
-"""A short soak with each kind of fault, and what the ledger of a soak says when a promise is broken."""
+"""A short soak with each kind of fault, and what a ledger says of a broken promise."""
 
 from __future__ import annotations
 
