@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from datetime import UTC, timedelta
 
 import pytest
@@ -60,3 +61,7 @@ def test_the_monotonic_clock_does_not_go_back() -> None:
 
     assert first <= second
     assert first_ns <= second_ns
+
+
+def test_the_examples_of_the_docstrings_do_what_they_say() -> None:
+    assert doctest.testmod(clock) == (0, 4)

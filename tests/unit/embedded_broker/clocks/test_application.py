@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import doctest
 import gc
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from threading import Event, Thread
 import pytest
 
 from embedded_broker import EmbeddedBroker, SettleTimeout, VirtualClock
+from embedded_broker.clocks import application
 from rocketmq_py import (
     ApplicationClock,
     ConsumeConcurrentlyContext,
@@ -465,3 +467,7 @@ def test_a_broker_on_wall_time_waits_for_the_application_too() -> None:
         with broker.clock.busy("wall"):
             assert "busy('wall')" in str(broker.clock.settle(0, check=False).busy)
         assert broker.clock.settle(GUARD_S).ok
+
+
+def test_the_examples_of_the_docstrings_do_what_they_say() -> None:
+    assert doctest.testmod(application) == (0, 13)
