@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.queue_requests import RawPull
     from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendOutcome, SendRun
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
-    from rocketmq_py.clock import Clock, SystemClock
+    from rocketmq_py.clock import ApplicationClock, Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
     from rocketmq_py.consumer.listener import (
         ConsumeConcurrentlyContext,
@@ -95,7 +95,7 @@ _NAMES_OF = {
     "client.queue_requests": "RawPull",
     "client.queue_sends": "RawSend RunOutcome SendOutcome SendRun",
     "client.raw_messages": "MessageIds RawMessages",
-    "clock": "Clock SystemClock",
+    "clock": "ApplicationClock Clock SystemClock",
     "config": "ClientConfig Credentials TlsConfig",
     "consumer.listener": (
         "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
@@ -131,6 +131,7 @@ _NAMES_OF = {
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = [
+    "ApplicationClock",
     "BatchRefusedError",
     "ClientClosedError",
     "ClientConfig",

@@ -17,6 +17,7 @@ from typing import NoReturn, Protocol
 
 from attrs import field, frozen
 
+from embedded_broker.clocks.application import ApplicationFace
 from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.jumps import Jumps
 from embedded_broker.clocks.run import Run
@@ -34,6 +35,7 @@ MARKS_MAX = 10_000
 """Moves of a clock that are remembered, to tell when messages were born."""
 _FOR_THE_BROKER = frozenset(
     {
+        "activity",
         "attach",
         "begin_again",
         "begin_run_until",
@@ -101,13 +103,14 @@ class Track(Protocol):
         """Look again: the clock was moved."""
 
 
-class BrokerClock(ABC):
+class BrokerClock(ApplicationFace, ABC):
     """``broker.clock``: it can always be read, and moved only if it is a ``VirtualClock``."""
 
     watchdog = 30.0
     """How many seconds of wall time a wait takes at most when it is given no timeout."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._tracks: list[Track] = []
         self._residents: list[Resident] = []
         self._tracks_lock = Lock()
@@ -216,12 +219,16 @@ class BrokerClock(ABC):
         name in ``groups`` the other groups, and only those are waited for. Besides, nothing may be
         due and no message unread, and no broker on this clock may be down after a crash. A started
         consumer counts as busy until it has joined every topic that exists, also one that was
-        created a moment ago. After ``timeout`` seconds of wall time this raises ``SettleTimeout``,
-        which names group, message and client. With ``check=False`` it returns what it found
+        created a moment ago. Threads and tasks of the application are not known by themselves: tell
+        of them with ``busy`` and ``idle_when``, for which this waits whatever the ``groups``. After
+        ``timeout`` seconds of wall time it raises ``SettleTimeout``, which names group, message and
+        client, or who is busy in the application. With ``check=False`` it returns what it found
         instead. ``notes`` of the result tell of subscriptions to topics that do not exist, and of
         members of one group that subscribe to different things.
         """
-        return wait_until_settled(self.residents, timeout_s=timeout, check=check, groups=groups)
+        return wait_until_settled(
+            self.residents, self.activity, timeout_s=timeout, check=check, groups=groups
+        )
 
     def run(
         self,
@@ -237,7 +244,9 @@ class BrokerClock(ABC):
 
         That is: settle, go to the next deadline, settle, and so on. A message that a listener sends
         anew for tomorrow is so delivered on each day of five, and each at its exact time. Nothing
-        beyond the new time fires; the last step ends exactly there, with idle clients. All of it
+        beyond the new time fires; the last step ends exactly there, with idle clients. A listener
+        that gives work to a thread or a task tells of it with ``busy``, else time does not wait for
+        that. All of it
         takes at most ``timeout`` seconds of wall time, the clock's ``watchdog`` if none is given;
         then ``WaitTimeoutError`` tells how far it came. Raises ``ClockError`` on a wall clock.
 
@@ -498,7 +507,9 @@ class VirtualClock(BrokerClock):
 
     def autojump(self) -> AbstractContextManager[None]:
         """Let time go from deadline to deadline; see ``BrokerClock.autojump``."""
-        return autojumping(self.residents, self._jump_on, self.watchdog, self.onlookers)
+        return autojumping(
+            self.residents, self.activity, self._jump_on, self.watchdog, self.onlookers
+        )
 
     def _jump_on(self) -> bool:
         """Move time to the next event that a user can see; False when there is none."""

@@ -1,8 +1,9 @@
 """Waiting until clients are idle, and moving time whenever they are.
 
 Answers: how a test waits for its consumers and producers without sleeping. Must not know: how a
-broker tells that a client is idle (``embedded_broker/lifecycle/idleness.py``), what fires. Read on:
-``embedded_broker/clocks/clock.py``, whose ``settle`` and ``autojump`` these are.
+broker tells that a client is idle (``embedded_broker/lifecycle/idleness.py``), how the application
+tells it (``activity.py``), what fires. Read on: ``embedded_broker/clocks/clock.py``, whose
+``settle`` and ``autojump`` these are.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
+from embedded_broker.clocks.activity import Activity
 from embedded_broker.clocks.waiting import LOOK_AGAIN_S, Onlookers, refuse_in_event_loop
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, SettleTimeout
@@ -23,12 +25,12 @@ NAMED_MAX: Final = 5
 DOWN_S: Final = 5.0
 """A crashed broker that is not back by then is not waited for: who would restart it waits here."""
 NOBODY: Final = "no broker runs on this clock: call start(), or restart() after a crash"
-JUST_NOW: Final = "a request arrived while the clients were being asked"
+JUST_NOW: Final = "a request arrived, or work began or ended, while everybody was being asked"
 
 
 @frozen
 class Settled:
-    """Whether every client was idle. If not, ``busy`` says what each of them was doing.
+    """Whether all were idle. If not, ``busy`` says what clients and application were doing.
 
     ``notes`` say what keeps nobody busy and may still be a mistake of the test: a subscription to
     a topic that does not exist, members of one group that subscribe to different things.
@@ -37,6 +39,19 @@ class Settled:
     ok: bool
     busy: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@frozen
+class _Seen:
+    """Who was busy in one look."""
+
+    clients: tuple[str, ...] = ()
+    application: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Everybody who was."""
+        return (*self.clients, *self.application)
 
 
 class Resident(Protocol):
@@ -62,6 +77,7 @@ class Resident(Protocol):
 
 def wait_until_settled(
     residents: Callable[[], Sequence[Resident]],
+    activity: Activity,
     *,
     timeout_s: float,
     check: bool,
@@ -73,21 +89,29 @@ def wait_until_settled(
         groups = (groups,)
     wanted = None if groups is None else frozenset(groups)
     began = monotonic()
-    busy = _wait(residents, timeout_s, wanted, Event(), down_s=DOWN_S)
-    notes = tuple(dict.fromkeys(note for one in residents() for note in one.notes(wanted)))
-    if busy and check:
-        raise _too_busy(min(timeout_s, round(monotonic() - began, 1)), busy, notes)
-    return Settled(not busy, busy, notes)
+    is_own = activity.held_by_caller()
+    wait_s = 0 if is_own else timeout_s  # for itself it would wait in vain
+    seen = _wait(residents, activity, wait_s, wanted, Event(), down_s=DOWN_S)
+    told = notes_of(residents(), wanted)
+    if seen.all and check:
+        raise _too_busy(min(timeout_s, round(monotonic() - began, 1)), seen, told, is_own=is_own)
+    return Settled(not seen.all, seen.all, told)
+
+
+def notes_of(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple[str, ...]:
+    """Give what may be a mistake of the test, whoever is busy."""
+    return tuple(dict.fromkeys(note for one in residents for note in one.notes(groups)))
 
 
 def _wait(
     residents: Callable[[], Sequence[Resident]],
+    activity: Activity,
     timeout_s: float,
     groups: frozenset[str] | None,
     stop: Event,
     *,
     down_s: float | None = None,
-) -> tuple[str, ...]:
+) -> _Seen:
     """Look until nobody is busy, the time is up or ``stop`` is set; give who was busy last.
 
     A broker that was down for ``down_s`` seconds ends the wait, too, and so does none at all.
@@ -98,37 +122,55 @@ def _wait(
     doors = {one.door for one in residents()}
     for door in doors:
         door.watch(changed)
+    activity.watch(changed)
     try:
         while True:
             changed.clear()
-            busy = _look(residents(), groups)
+            seen = _look(residents(), activity, groups)
             here = residents()
             if here and not any(one.is_down for one in here):
                 seen_up = monotonic()
             elif down_s is not None and monotonic() - seen_up >= down_s:
-                return busy
+                return seen
             left_s = deadline - monotonic()
-            if not busy or left_s <= 0 or stop.is_set():
-                return busy
-            if busy != (JUST_NOW,):
+            if not seen.all or left_s <= 0 or stop.is_set():
+                return seen
+            if seen.all != (JUST_NOW,):
                 changed.wait(min(left_s, LOOK_AGAIN_S))
     finally:
+        activity.unwatch(changed)
         for door in doors:
             door.unwatch(changed)
 
 
-def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple[str, ...]:
-    """Ask every broker. When something happened meanwhile, the answers do not count."""
+def _look(
+    residents: Sequence[Resident], activity: Activity, groups: frozenset[str] | None
+) -> _Seen:
+    """Ask every broker and the application. If something happened meanwhile, that does not count.
+
+    Nobody can be asked at one instant: work may pass from a client that is asked later to a thread
+    that was asked before, and back. It leaves a trace each time. A token that is taken or given
+    back changes the mark, and what comes from a client and goes to one enters a door. A condition
+    leaves none, so clients are asked before and after it.
+    """
     if not residents:
-        return (NOBODY,)
-    before = [_count_entries(one.door) for one in residents]
+        return _Seen(clients=(NOBODY,))
+    before = (activity.mark, *(_count_entries(one.door) for one in residents))
     try:
-        busy = [reason for one in residents for reason in one.busy(groups)]
+        clients = _ask(residents, groups)
+        application = (*activity.held(), *activity.unmet())
+        if not clients and not application and activity.has_conditions:
+            clients = _ask(residents, groups)
     except BrokerStateError as error:
-        return (str(error),)
-    if not busy and before != [one.door.entries for one in residents]:
-        return (JUST_NOW,)
-    return tuple(dict.fromkeys(busy))
+        return _Seen(clients=(str(error),))
+    seen = _Seen(clients, application)
+    if not seen.all and before != (activity.mark, *(one.door.entries for one in residents)):
+        return _Seen(clients=(JUST_NOW,))
+    return seen
+
+
+def _ask(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(reason for one in residents for reason in one.busy(groups)))
 
 
 def _count_entries(door: Door) -> int:
@@ -138,21 +180,31 @@ def _count_entries(door: Door) -> int:
 
 
 def _too_busy(
-    timeout_s: float, busy: tuple[str, ...], notes: tuple[str, ...] = ()
+    timeout_s: float, seen: _Seen, notes: tuple[str, ...] = (), *, is_own: bool = False
 ) -> SettleTimeout:
+    # The application first: what its threads hold up is often why clients are busy.
+    busy = (*seen.application, *seen.clients)
     named = "; ".join(busy[:NAMED_MAX])
     more = f"; and {len(busy) - NAMED_MAX} more" if len(busy) > NAMED_MAX else ""
     also = "".join(f". Note: {note}" for note in notes[:NAMED_MAX])
+    whose = "clients were" if seen.clients else "the application was"
+    hint = ""
+    if is_own:
+        hint = ". This thread itself is inside clock.busy(), so it would wait for itself"
+    elif seen.clients:
+        hint = (
+            ". To leave out groups whose clients commit rarely, name the others: "
+            "settle(groups=[...])"
+        )
     return SettleTimeout(
-        f"clients were not idle within {timeout_s:g} s: {named}{more}. To leave out groups "
-        f"whose clients commit rarely, name the others: settle(groups=[...]){also}",
-        busy,
+        f"{whose} not idle within {timeout_s:g} s: {named}{more}{hint}{also}", seen.all
     )
 
 
 @contextmanager
 def autojumping(
     residents: Callable[[], Sequence[Resident]],
+    activity: Activity,
     jump_on: Callable[[], bool],
     watchdog_s: float,
     onlookers: Onlookers,
@@ -169,12 +221,12 @@ def autojumping(
     def jump_when_idle() -> None:
         while not stop.is_set():
             begun = onlookers.begun
-            busy = _wait(residents, watchdog_s, None, stop)
+            seen = _wait(residents, activity, watchdog_s, None, stop)
             if stop.is_set():
                 return
-            if busy:
-                raise _too_busy(watchdog_s, busy)
-            if not onlookers.may_jump(stop, begun) or not jump_on():
+            if seen.all:
+                raise _too_busy(watchdog_s, seen)
+            if not onlookers.may_jump(stop, begun) or activity.held() or not jump_on():
                 stop.wait(LOOK_AGAIN_S)
 
     def run() -> None:

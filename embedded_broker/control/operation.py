@@ -107,5 +107,6 @@ _PATH_MEANINGS: Final = {
     "group": "Name of a consumer group.",
     "id": "A unique id, or an offset id.",
     "number": "Number of a fault.",
+    "token": "Number of a token of work.",
     "stage": "Name of a service of the timer store.",
 }

@@ -115,8 +115,9 @@ def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> Vi
     """The time of the broker, which only the test moves: ``rocketmq_clock.run(days=2)``.
 
     ``run(...)`` goes from deadline to deadline and lets consumers react on the way, ``run_until``
-    stops when a condition holds, ``advance(...)`` jumps, ``now()`` tells the time. Every test
-    begins at 2030-01-01 UTC; ``@pytest.mark.rocketmq(start=datetime(...))`` says another time.
+    stops when a condition holds, ``advance(...)`` jumps, ``now()`` tells the time. With
+    ``busy()`` and ``idle_when(...)`` they wait for threads of your own, too. Every test begins at
+    2030-01-01 UTC; ``@pytest.mark.rocketmq(start=datetime(...))`` says another time.
     """
     from embedded_broker.clocks.clock import VirtualClock
 

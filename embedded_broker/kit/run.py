@@ -238,10 +238,14 @@ class Run:
 
 
 def renew(bench: EmbeddedBench) -> None:
-    """Empty a shared broker, and let it be the time at which it began."""
+    """Empty a shared broker, and let it be the time at which it began.
+
+    What the application of the test before had told the clock is forgotten: it may have ended.
+    """
     if not bench.broker.is_running:
         bench.broker.restart()
     bench.broker.reset(clock=bench.is_virtual)
+    bench.clock.activity.clear()
 
 
 def run_wishes(backend: str, scope: str, seed: int, patience: str, *, strict: bool) -> RunWishes:

@@ -84,7 +84,7 @@ def _headline(failed: FailedExpectation, wanted: str, tags: str) -> str:
     if failed.body is None:
         came = _first_unexpected(failed)
         if came is None:
-            return f"clients were not idle {where}"
+            return f"not everybody was idle {where}"
         return f"{shown(came.message.body)} arrived {where}, where nothing was expected"
     if failed.too_early is not None:
         when = instant(failed.too_early.message.store_timestamp)

@@ -37,7 +37,8 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("message", "config"),
         ("send_result",),
         ("protocol",),
-        ("errors", "clock", "_version"),
+        ("clock",),
+        ("errors", "_version"),
     ),
     "spark_connector": (
         ("__main__", "discovery"),

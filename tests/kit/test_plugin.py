@@ -489,6 +489,24 @@ class TestOther:
         run_kit(tests, f"--rocketmq-scope={scope}").assert_outcomes(passed=6)
 
 
+def test_a_test_does_not_wait_for_the_application_of_the_one_before(run_kit: RunKit) -> None:
+    run_kit(
+        """
+def test_an_application_that_never_says_that_it_is_idle(rocketmq_clock):
+    rocketmq_clock.busy("left").__enter__()
+    rocketmq_clock.idle_when(bool, name="outbox")
+    assert len(rocketmq_clock.settle(0, check=False).busy) == 2
+
+def test_the_next_one(rocketmq_clock):
+    assert rocketmq_clock.settle(10).ok
+    rocketmq_clock.idle_when(lambda: True, name="outbox")
+""",
+        "--rocketmq-scope=session",
+        "-p",
+        "no:randomly",
+    ).assert_outcomes(passed=2)
+
+
 @pytest.mark.parametrize("scope", ["module", "session"])
 def test_what_needs_a_broker_of_its_own_says_so_where_it_is_shared(
     run_kit: RunKit, scope: str

@@ -166,6 +166,24 @@ def test_stuck(rocketmq_broker, rocketmq_topic, rocketmq_recorder, rocketmq_cons
     result.stdout.fnmatch_lines(["E*in the way*clients were not idle*billing*is in its listener*"])
 
 
+def test_work_of_the_application_that_does_not_end_is_named(run_kit: RunKit) -> None:
+    result = run_kit("""
+def test_stuck(rocketmq_clock, rocketmq_topic, rocketmq_recorder):
+    arrived = rocketmq_recorder(rocketmq_topic)
+    rocketmq_clock.watchdog = 0.05
+    rocketmq_clock.busy().hand_over(print)  # nobody holds it: it does not count
+    with rocketmq_clock.idle_when(lambda: False, name="outbox"):
+        arrived.expect_nothing(within=60)
+""")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E*not everybody was idle in topic*",
+            "E*in the way*the application was not idle within*idle_when('outbox')*is not true*",
+        ]
+    )
+
+
 def test_retries_dead_letters_and_a_broker_that_is_down_are_told(run_kit: RunKit) -> None:
     result = run_kit("""
 def test_retries(rocketmq_broker, rocketmq_clock, rocketmq_topic, rocketmq_consumer):

@@ -38,6 +38,7 @@ from embedded_broker import (
     TopicView,
     VirtualClock,
 )
+from rocketmq_py import ApplicationClock, SystemClock
 
 
 def starting() -> None:
@@ -152,6 +153,30 @@ def living_and_waiting(broker: EmbeddedBroker, clock: VirtualClock) -> None:
     assert_type(clock.advance(days=1, age=True), Advanced)
     with clock.autojump():
         assert_type(clock.now_ms, int)
+
+
+async def telling_what_the_application_does(clock: VirtualClock) -> None:
+    """A function that is counted keeps its types; an application takes either clock."""
+
+    @clock.busy("adds")
+    def add(one: int, *, other: int) -> int:
+        return one + other
+
+    @clock.busy()
+    async def work(name: str) -> bytes:
+        return name.encode()
+
+    assert_type(add(1, other=2), int)
+    assert_type(await work("a"), bytes)
+    assert_type(clock.busy().hand_over(add)(1, other=2), int)
+    with clock.busy() as busy, clock.idle_when(lambda: True, name="outbox") as condition:
+        given: ApplicationClock = clock
+        busy.hand_over(given.forget)("outbox")
+        condition.forget()
+    for given in (clock, SystemClock()):
+        with given.busy("outbox"), given.idle_when(lambda: True):
+            assert_type(given.busy()(add)(1, other=2), int)
+            assert_type(given.now_ms, int)
 
 
 def letting_things_go_wrong(broker: EmbeddedBroker) -> None:

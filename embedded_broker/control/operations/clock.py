@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from embedded_broker.clocks.clock import Advanced, NextDeadline, VirtualClock
 from embedded_broker.clocks.settle import Settled
 from embedded_broker.control.fields import Field, Kind
-from embedded_broker.control.operation import TIMEOUT, Call, Operation
+from embedded_broker.control.operation import TIMEOUT, WAIT_MAX_S, Call, Operation
 
 _SPANS: Final = ("days", "hours", "minutes", "seconds")
 
@@ -59,12 +59,42 @@ def settle(call: Call) -> Settled:
     return call.broker.clock.settle(**call.only("timeout", "check", "groups"))
 
 
+@frozen(kw_only=True)
+class BusyTold:
+    """Work of another process: ``settle`` and ``run`` wait until the token is given back.
+
+    ``told`` says what is held and for how long.
+    """
+
+    number: int
+    told: str
+
+
+def begin_busy(call: Call) -> BusyTold:
+    """Say that your program is busy: time waits until it says the contrary, or the lease is over.
+
+    Work that lasts longer takes a new token before the old one's lease is over. No condition of
+    another process can be asked, as ``idle_when`` does: hold a token while it is not true.
+    """
+    number, token = call.broker.clock.activity.lease(call["name"], call["lease"])
+    return BusyTold(number=number, told=token.told())
+
+
+def end_busy(call: Call) -> BusyTold:
+    """Give a token back: the work has ended. A lease that is over is told as not found."""
+    number = TOKEN.read(call["token"])
+    return BusyTold(number=number, told=call.broker.clock.activity.give_back(number).told())
+
+
 def set_back(call: Call) -> ClockTold:
     """Set time back, as on a machine whose clock was corrected. Nothing fires."""
     call.broker.clock.set_back(call["milliseconds"])
     return tell_clock(call)
 
 
+LEASE_S: Final = 30
+"""How many seconds of wall time a token counts unless another number is given."""
+TOKEN: Final = Field("token", Kind.INTEGER, "Number of a token.", required=True, low=1)
 _SPAN: Final = tuple(
     Field(name, Kind.NUMBER, f"How many {name} to go forward.", default=0, low=0) for name in _SPANS
 )
@@ -98,6 +128,23 @@ CLOCK: Final = (
             Field("check", Kind.FLAG, "Answer a problem when time is up.", default=True),
         ),
     ),
+    Operation(
+        "POST",
+        "/clock/busy",
+        begin_busy,
+        (
+            Field("name", Kind.TEXT, "What is being done, for who waits in vain.", required=True),
+            Field(
+                "lease",
+                Kind.NUMBER,
+                "For how many seconds of wall time it counts at most, if you never end it.",
+                default=LEASE_S,
+                low=0.001,
+                high=WAIT_MAX_S,
+            ),
+        ),
+    ),
+    Operation("DELETE", "/clock/busy/{token}", end_busy),
     Operation(
         "POST",
         "/clock/set_back",

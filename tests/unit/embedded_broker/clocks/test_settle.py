@@ -7,6 +7,7 @@ from threading import Event, Thread
 import pytest
 
 from embedded_broker import ClockError, EmbeddedBroker, SettleTimeout, VirtualClock
+from embedded_broker.clocks.activity import Activity
 from embedded_broker.clocks.settle import Settled, wait_until_settled
 from embedded_broker.door import Door
 from rocketmq_py import (
@@ -288,7 +289,7 @@ def test_a_broker_that_stops_while_it_is_asked_is_no_idle_one() -> None:
         def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
             return ()
 
-    settled = wait_until_settled(lambda: [Gone()], timeout_s=0, check=False, groups="G")
+    settled = wait_until_settled(lambda: [Gone()], Activity(), timeout_s=0, check=False, groups="G")
 
     assert settled.busy == ("asked for ['G']",)
 
@@ -313,7 +314,7 @@ def test_traffic_between_two_clients_while_they_are_asked_makes_the_answer_void(
 
     stirring = Stirring()
 
-    assert wait_until_settled(lambda: [stirring], timeout_s=GUARD_S, check=True).ok
+    assert wait_until_settled(lambda: [stirring], Activity(), timeout_s=GUARD_S, check=True).ok
     assert stirring.looks == 4
 
 
@@ -348,7 +349,7 @@ def test_who_is_in_the_middle_of_a_request_when_the_look_begins_is_waited_for() 
             assert is_inside.wait(GUARD_S)
         return [idle]
 
-    settled = wait_until_settled(residents, timeout_s=0, check=False)
+    settled = wait_until_settled(residents, Activity(), timeout_s=0, check=False)
     asking.join()
 
     assert settled.busy == ()

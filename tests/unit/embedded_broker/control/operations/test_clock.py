@@ -67,3 +67,36 @@ def test_a_wait_that_is_over_tells_who_was_busy(
     assert told["title"] == "SettleTimeout"
     assert "G" in told["busy"][0]
     assert control.post("/clock/settle", timeout=0, check=False)["ok"] is False
+
+
+def test_another_process_says_that_it_is_busy(broker: EmbeddedBroker, control: HttpPeer) -> None:
+    held = control.post("/clock/busy", name="mail gateway")
+    assert "busy('mail gateway') is held for 0.0 s by another process" in held["told"]
+    told = control.refused(504, "POST", "/clock/settle", timeout=0)
+    assert "busy('mail gateway')" in told["detail"]
+    assert "busy('mail gateway')" in told["busy"][0]
+
+    path = f"/clock/busy/{held['number']}"
+    assert "mail gateway" in control.ask("DELETE", path).json["told"]
+    assert control.post("/clock/settle")["ok"] is True
+    assert "its lease is over" in control.refused(404, "DELETE", path)["detail"]
+    assert control.refused(400, "DELETE", "/clock/busy/first")["setting"] == "token"
+
+
+def test_a_process_that_died_is_waited_for_until_its_lease_is_over(
+    broker: EmbeddedBroker, control: HttpPeer
+) -> None:
+    held = control.post("/clock/busy", name="dead", lease=0.001)
+    assert control.post("/clock/settle")["ok"] is True
+    told = control.refused(404, "DELETE", f"/clock/busy/{held['number']}")
+    assert told["detail"].endswith("there are none")
+
+
+def test_a_token_has_a_name_and_a_bounded_lease(broker: EmbeddedBroker, control: HttpPeer) -> None:
+    assert control.refused(400, "POST", "/clock/busy")["setting"] == "name"
+    assert control.refused(400, "POST", "/clock/busy", name="")["setting"] == "name"
+    assert control.refused(400, "POST", "/clock/busy", name="x" * 201)["limit"]
+    for lease in (0, 301):
+        told = control.refused(400, "POST", "/clock/busy", name="x", lease=lease)
+        assert (told["setting"], told["value"]) == ("lease", lease)
+    assert control.post("/clock/settle")["ok"] is True
