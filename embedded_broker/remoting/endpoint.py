@@ -155,6 +155,10 @@ class Endpoint:
         self.register(code, handle)
         self._long.add(int(code))
 
+    def end_entry(self) -> None:
+        """Handle what comes next in another hold of the door: this one has done much. Inside."""
+        self._answered = COMMANDS_PER_ENTRY << 16
+
     def _do_in_turns(self, request: Request, work: Work) -> None:
         """Do long work and answer. Outside the door."""
         try:

@@ -12,11 +12,11 @@ from embedded_broker.store.batch_queue import BatchConsumeQueue, batch_queue_of
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.judging import Filter, Judging
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import (
     ANSWER_BYTES_MAX,
     Boundary,
-    Filter,
     GetResult,
     PullLimits,
     read_queue,
@@ -41,6 +41,7 @@ class StoreReader:
     log: CommitLog
     index: KeyIndex | None
     queues: dict[tuple[str, int], ConsumeQueue]
+    judging: Judging
     _limits: PullLimits
     takes_batches: Callable[[str], bool]
     """Whether a topic is a BatchCQ topic: asked when one of its queues is made."""
@@ -61,10 +62,18 @@ class StoreReader:
 
         At most ``max_count``, the broker's 32 messages or 256 KiB (settings
         ``maxTransfer...OnMessageInMemory``), but one message always. The buffers are live views.
+        Raises ``Unjudged`` when ``wanted`` has no room to judge the first message.
         """
         queue = self.queues.get((topic, queue_id))
         return read_queue(
-            self.log, queue, offset, max_count, wanted, self._limits, max_bytes=max_bytes
+            self.log,
+            queue,
+            offset,
+            max_count,
+            wanted,
+            self._limits,
+            self.judging,
+            max_bytes=max_bytes,
         )
 
     def read(self, commit_log_offset: int, size: int | None = None) -> memoryview | None:
