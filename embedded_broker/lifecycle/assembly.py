@@ -179,10 +179,10 @@ def _judge_outside(parts: BrokerParts, waiters: Waiters) -> Outside:
 def _register(parts: BrokerParts) -> None:
     """Let the broker's address answer the other requests of the table above."""
     PullMessageProcessor(parts.endpoint, parts.consume, parts.profile).register()
-    QueryMessageProcessor(parts.queries).register(parts.endpoint)
+    QueryMessageProcessor(parts.queries, parts.endpoint).register()
     ClientManageProcessor(
-        parts.acts, parts.consume.filters, parts.profile.takes_fingerprints
-    ).register(parts.endpoint)
+        parts.acts, parts.consume.filters, parts.profile.takes_fingerprints, parts.endpoint
+    ).register()
     InspectionProcessor(
         profile=parts.profile,
         config=parts.config,

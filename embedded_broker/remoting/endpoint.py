@@ -17,7 +17,7 @@ from attrs import define, field
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
 from embedded_broker.core.durability import Durability
-from embedded_broker.core.guards import Action, Guards
+from embedded_broker.core.guards import Action, Caller, Guards
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.claims import SignedRequest
@@ -351,6 +351,12 @@ class Endpoint:
         action, resources, also = wanted_by(code, fields, body)
         claim = SignedRequest(code, fields, body)
         return self.guards.check(connection, action, resources, also=also, claim=claim)
+
+    def caller(self, request: Request) -> Caller:
+        """Give who asks, for what a handler finds out only later."""
+        connection, command, _ = request
+        claim = SignedRequest(command.code, command.ext_fields, command.body)
+        return Caller(self.guards, connection, claim)
 
     def _accept(
         self,

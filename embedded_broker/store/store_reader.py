@@ -84,6 +84,18 @@ class StoreReader:
         """Decode the record at an offset; None if no whole record begins there."""
         return self.log.record(commit_log_offset)
 
+    def queued(self, commit_log_offset: int) -> MessageRecord | None:
+        """Decode the record at an offset that came from outside; None unless its queue shows it.
+
+        What looks like a record may be the body of one that a client has written that way.
+        """
+        record = self.log.record(commit_log_offset)
+        queue = None if record is None else self.queues.get((record.topic, record.queue_id))
+        entry = None if record is None or queue is None else queue.entry(record.queue_offset)
+        if record is None or entry is None or entry[:2] != (commit_log_offset, record.size):
+            return None
+        return record
+
     def message(self, topic: str, queue_id: int, offset: int) -> MessageRecord | None:
         """Decode the message at a queue offset; None if there is none, or it is gone."""
         found = self.messages(topic, queue_id, offset)

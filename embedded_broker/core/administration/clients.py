@@ -8,12 +8,14 @@ connection and its memberships; the original looks every 10 s, here it happens t
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.core.calls import Calls, GroupChanged
+from embedded_broker.core.guards import Action, Caller
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
@@ -61,16 +63,25 @@ class Clients:
     # -- coming and going -------------------------------------------------------------------
 
     def heartbeat(
-        self, peer: Peer, data: HeartbeatData, language: int, version: int
+        self, peer: Peer, data: HeartbeatData, language: int, version: int, caller: Caller
     ) -> Generator[None, None, bool]:
         """Register producers and consumers of one client, a group or a filter in each step.
 
         Says whether it must tell its subscriptions next time, because they are not those that the
-        broker knows. Refuses a client that is in too many groups.
+        broker knows. Refuses a client that is in too many groups. What its producers may be shown
+        later is what the ``caller`` of the heartbeat may send.
         """
         peer.client_id = data.client_id
         is_outdated = not data.heartbeat_fingerprint
-        member = Member(peer, data.client_id, language, version, self._session.now_ms)
+        member = Member(
+            peer,
+            data.client_id,
+            language,
+            version,
+            self._session.now_ms,
+            account=caller.account,
+            may_publish=partial(caller.may, Action.PUB),
+        )
         for consumer in data.consumer_data_set:
             _check_room(consumer.group_name, self._consumers.of_peer(peer), "consumer")
             is_outdated |= self._enter(consumer, member, data)

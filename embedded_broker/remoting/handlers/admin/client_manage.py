@@ -34,9 +34,11 @@ class ClientManageProcessor:
     _acts: Administration
     _filters: Filters
     _takes_fingerprints: bool
+    _endpoint: Endpoint
 
-    def register(self, endpoint: Endpoint) -> None:
+    def register(self) -> None:
         """Take over the requests of this module."""
+        endpoint = self._endpoint
         endpoint.register_long(RequestCode.HEART_BEAT, self.heartbeat)
         endpoint.register(RequestCode.UNREGISTER_CLIENT, self.unregister)
         endpoint.register_long(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)
@@ -53,7 +55,11 @@ class ClientManageProcessor:
         command = request.command
         data = yield partial(HeartbeatData.decode, command.body)
         is_outdated = yield from self._acts.clients.heartbeat(
-            request.connection, data, command.language, command.version
+            request.connection,
+            data,
+            command.language,
+            command.version,
+            self._endpoint.caller(request),
         )
         fields = None
         if self._takes_fingerprints:
