@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from embedded_broker.core.filters import NO_TAG, Filter, Filters
+from embedded_broker.core.filters import NO_TAG, Filter, Filters, Unmade
 from embedded_broker.core.outside import Outside
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
@@ -159,7 +159,7 @@ class Consume:
             raise Refused(Reason.INVALID_PARAMETER, problem)
         try:
             pulled = self._look(pull)
-        except Unjudged as one:
+        except (Unjudged, Unmade) as one:
             self._outside.judge(one, partial(self._pull_again, pull, reply))
             return None
         if pull.commit_offset is not None and pulled.found.status is not GetStatus.OFFSET_RESET:
@@ -216,6 +216,9 @@ class Consume:
             return None if data is None else self._of_heartbeat(data, group)
         except Refused:
             return None
+        except Unmade as one:
+            self.filters.make(one.asked)
+            return self.wanted_by(group, topic)
 
     def hand_over(self, heir: "Consume") -> None:
         """Ask another state from now on: whoever waits here is asked again there.
@@ -311,7 +314,7 @@ class Consume:
                 ):
                     pull.offset = found.next_begin_offset
                     return False
-        except Unjudged as one:
+        except (Unjudged, Unmade) as one:
             outcome = self._outside.judge_for(waiter, self.waiters, one, is_over=is_over)
         except Refused as refused:
             outcome = refused
@@ -341,6 +344,7 @@ class Consume:
         group = self._group(terms)
         topic = self._topic(terms)
         if terms.expression is not None:
+            self.filters.demand_made(terms.expression_type, terms.expression, frozenset())
             wanted = self.filters.of(terms.expression_type, terms.expression)
         else:
             wanted = self._from_heartbeat(terms, group)
@@ -428,6 +432,7 @@ class Consume:
         """
         kind = data.expression_type or TAG
         if kind == TAG:
+            self.filters.demand_made(kind, data.sub_string, data.code_set)
             try:
                 return self.filters.made(kind, data.sub_string, data.code_set)
             except BodyError:
@@ -447,6 +452,7 @@ class Consume:
                 f"{sub_version}, the last right expression {kept.client_version}",
             )
         self.filters.allow(kind)
+        self.filters.demand_made(kept.expression_type, kept.expression, frozenset())
         return self.filters.made(kept.expression_type, kept.expression)
 
 

@@ -1,8 +1,8 @@
-"""Messages that take too long to be judged inside the door.
+"""Messages that take too long to be judged inside the door, and filters that are long to make.
 
-Answers: where a filter is asked about one of them, and how who wanted to read goes on afterwards.
-Must not know: what is read, what a filter looks for. Read on: ``embedded_broker/store/judging.py``
-for when a message takes too long.
+Answers: where a filter is made or asked, and how who wanted to read goes on afterwards. Must not
+know: what is read, what a filter looks for. Read on: ``embedded_broker/store/judging.py`` for when
+a message takes too long, ``filters/`` for when a filter does.
 """
 
 import logging
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from attrs import define
 
+from embedded_broker.core.filters import Filters, Unmade
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.door import Door
@@ -23,13 +24,19 @@ class Outside:
     """Judges on another thread. ``do`` runs a call there; it refuses when too many wait."""
 
     _door: Door
+    _filters: Filters
     _judging: Judging
     _do: Callable[[Callable[[], None]], None]
 
-    def judge(self, one: Unjudged, go_on: Callable[[], None]) -> None:
-        """Ask a filter about a message outside the door, then go on inside with the verdict."""
+    def judge(self, one: Unjudged | Unmade, go_on: Callable[[], None]) -> None:
+        """Make a filter outside the door, or ask it about a message there; then go on inside."""
 
         def work() -> None:
+            if isinstance(one, Unmade):
+                self._filters.make(one.asked)
+                with self._door:
+                    go_on()
+                return
             try:
                 accepts = one.wanted.accepts(one.entry, one.properties)
             except Exception:
@@ -41,7 +48,7 @@ class Outside:
         self._do(work)
 
     def judge_for(
-        self, waiter: Waiter, waiters: Waiters, one: Unjudged, *, is_over: bool
+        self, waiter: Waiter, waiters: Waiters, one: Unjudged | Unmade, *, is_over: bool
     ) -> Refused | None:
         """Do it for somebody who has waited, and ask again; gives the refusal of too many."""
 

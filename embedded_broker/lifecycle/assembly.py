@@ -94,7 +94,7 @@ def install(parts: BrokerParts) -> None:
     parts.statistics = _statistics_of(parts)
     parts.figures = _figures_of(parts)
     waiters = Waiters(parts.session)
-    outside = _judge_outside(parts, waiters)
+    outside = _judge_outside(parts, waiters, filters)
     parts.consume = Consume(
         address=parts.address,
         config=parts.config,
@@ -167,13 +167,14 @@ def _filters_of(parts: BrokerParts) -> Filters:
     )
 
 
-def _judge_outside(parts: BrokerParts, waiters: Waiters) -> Outside:
+def _judge_outside(parts: BrokerParts, waiters: Waiters, filters: Filters) -> Outside:
     """Bound what filters read in one entry of the door, and let the rest be judged outside."""
     judging = parts.store.judging
     judging.entry_number = lambda: parts.door.entries
     judging.when_over = parts.endpoint.end_entry
     waiters.is_used_up = lambda: judging.is_over
-    return Outside(door=parts.door, judging=judging, do=parts.endpoint.long_requests.do)
+    do = parts.endpoint.long_requests.do
+    return Outside(door=parts.door, filters=filters, judging=judging, do=do)
 
 
 def _register(parts: BrokerParts) -> None:

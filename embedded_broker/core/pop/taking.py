@@ -15,7 +15,7 @@ from typing import Final
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
-from embedded_broker.core.filters import Filter, Filters
+from embedded_broker.core.filters import Filter, Filters, Unmade
 from embedded_broker.core.outside import Outside
 from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.ordered import OrderedPops
@@ -73,7 +73,7 @@ class Taking:
         """Give messages, or say that there are none; None: `reply` is told later."""
         try:
             popped, wanted = self._look(pop)
-        except Unjudged as one:
+        except (Unjudged, Unmade) as one:
             self._outside.judge(one, partial(self._pop_again, pop, reply))
             return None
         if popped.count or pop.wait_ms <= 0:
@@ -133,6 +133,7 @@ class Taking:
     def _wanted(self, pop: Pop) -> Filter | None:
         if not pop.expression:
             return None
+        self._filters.demand_made(pop.expression_type, pop.expression, frozenset())
         try:
             return self._filters.of(pop.expression_type, pop.expression)
         except Refused as refused:
@@ -311,7 +312,7 @@ class Taking:
                     if outcome.has_passed:
                         self._go_on_soon(pop)
                     return False
-        except Unjudged as one:
+        except (Unjudged, Unmade) as one:
             outcome = self._outside.judge_for(waiter, self.waiters, one, is_over=is_over)
         except Refused as refused:
             outcome = refused

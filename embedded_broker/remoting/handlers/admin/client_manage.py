@@ -9,9 +9,9 @@ from functools import partial
 from attrs import define
 
 from embedded_broker.core.administration import Administration
-from embedded_broker.core.filters import Filters
+from embedded_broker.core.filters import LONG, Filters
 from embedded_broker.remoting.endpoint import Endpoint
-from embedded_broker.remoting.long_requests import Work
+from embedded_broker.remoting.long_requests import Work, elsewhere
 from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.bodies.groups import ClientConfigCheck, ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
@@ -53,7 +53,10 @@ class ClientManageProcessor:
         come along next time.
         """
         command = request.command
-        data = yield partial(HeartbeatData.decode, command.body)
+        data: HeartbeatData = yield partial(HeartbeatData.decode, command.body)
+        subscriptions = (one.subscription_data_set for one in data.consumer_data_set)
+        if any(len(one.sub_string) > LONG for each in subscriptions for one in each):
+            yield elsewhere
         is_outdated = yield from self._acts.clients.heartbeat(
             request.connection,
             data,
@@ -79,9 +82,11 @@ class ClientManageProcessor:
 
     def check_config(self, request: Request) -> Work:
         """46: may this subscription be used? Tags always; SQL92 needs enablePropertyFilter."""
-        check = yield partial(ClientConfigCheck.decode, request.command.body)
+        check: ClientConfigCheck = yield partial(ClientConfigCheck.decode, request.command.body)
         asked = check.subscription_data
-        self._filters.check(asked.expression_type, asked.sub_string)
+        if len(asked.sub_string) > LONG:
+            yield elsewhere
+        yield partial(self._filters.check, asked.expression_type, asked.sub_string)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def consumers_of_group(self, request: Request) -> RemotingCommand:

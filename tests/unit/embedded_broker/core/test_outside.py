@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from threading import Event
@@ -11,15 +12,17 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.consume import Consume, Pull, Pulled, PullTerms
+from embedded_broker.core.filters import LONG, Filter
 from embedded_broker.core.pop.pops import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.consume_queue import Entry
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.judging import JUDGED_MAX
 from embedded_broker.store.pull import GetStatus
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.hostile.extreme_requests import FORMS
 from tests.unit.embedded_broker.core.test_consume import Someone
-from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, pull_fields
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, consumer, pull_fields
 
 KIND = "COSTLY"
 GUARD_S = 20.0
@@ -262,6 +265,77 @@ def test_a_filter_that_fails_outside_passes_the_message_over(
     use(broker, HEAVY).while_outside = fail
     assert Asker(broker).pull(0).found.status is GetStatus.NO_MATCHED_MESSAGE
     assert "out of luck" in caplog.text
+
+
+LONG_SQL = " OR ".join(["a IS NULL"] * 200)
+
+
+def watch_making(broker: EmbeddedBroker) -> list[bool]:
+    """Note of each long SQL92 expression that is read whether somebody is inside the door."""
+    filters, door = broker._parts().consume.filters, broker._parts().door
+    make, inside = filters.makers["SQL92"], list[bool]()
+
+    def note(expression: str, codes: frozenset[int]) -> Filter | None:
+        if len(expression) > LONG:
+            inside.append(door.held)
+        return make(expression, codes)
+
+    filters.makers["SQL92"] = note
+    return inside
+
+
+@pytest.mark.parametrize("expression", [LONG_SQL, LONG_SQL + " OR )"])
+def test_a_long_expression_is_read_outside_the_door_and_once(
+    broker: EmbeddedBroker, connect: Connect, expression: str
+) -> None:
+    store(broker, "yes")
+    inside, peer = watch_making(broker), connect(broker.addr)
+    is_right = expression == LONG_SQL
+    fields = pull_fields("T", 0, subscription=expression, expressionType="SQL92")
+    for _ in range(2):
+        answer = peer.ask(RequestCode.PULL_MESSAGE, fields)
+        wanted = ResponseCode.PULL_RETRY_IMMEDIATELY if is_right else 23
+        assert answer.code == wanted, answer.remark
+    popping = {**FORMS[RequestCode.POP_MESSAGE].fields, "topic": "T", "pollTime": "0"}
+    popping |= {"exp": expression, "expType": "SQL92"}
+    answer = peer.ask(RequestCode.POP_MESSAGE, popping)
+    assert answer.code == (ResponseCode.POLLING_TIMEOUT if is_right else 23), answer.remark
+    assert inside == [False]
+
+
+def test_a_long_expression_of_a_heartbeat_is_read_outside_the_door(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    inside, peer = watch_making(broker), connect(broker.addr)
+    peer.heartbeat("c", consumer("G", {"T": LONG_SQL}, expression_type="SQL92"))
+    assert inside == [False]
+    check = {
+        "subscriptionData": {"topic": "T", "subString": LONG_SQL + " ", "expressionType": "SQL92"}
+    }
+    answer = peer.ask(
+        RequestCode.CHECK_CLIENT_CONFIG, {}, json.dumps(check | {"group": "G"}).encode()
+    )
+    assert answer.code == ResponseCode.SUCCESS
+    assert inside == [False, False]
+
+
+def test_a_pull_by_a_heartbeats_long_expression_that_is_no_longer_kept_reads_it_outside(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    inside, peer = watch_making(broker), connect(broker.addr)
+    peer.heartbeat("c", consumer("G", {"T": LONG_SQL}, expression_type="SQL92"))
+    store(broker, "yes")
+    parts = broker._parts()
+    with parts.door:
+        parts.consume.filters._made.clear()
+    assert broker.groups["G"].unread() == 0
+    with parts.door:
+        parts.consume.filters._made.clear()
+    fields = pull_fields("T", 0, sysFlag="0", consumerGroup="G")
+    del fields["subscription"]
+    answer = peer.ask(RequestCode.PULL_MESSAGE, fields)
+    assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY, answer.remark
+    assert inside == [False, True, False]  # a view of the test itself reads it where it is
 
 
 def test_conditions_of_sql_count_by_the_bytes_that_they_look_at(broker: EmbeddedBroker) -> None:
