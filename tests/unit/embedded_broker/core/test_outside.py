@@ -223,9 +223,12 @@ def test_a_pop_passes_over_what_is_not_wanted_in_many_holds(
     assert costly.most_in_one_hold() <= JUDGED_MAX + len(BIG)
 
 
+@pytest.mark.parametrize("resets", [0, 1, 2])
 def test_pulls_that_come_together_are_not_all_judged_in_one_hold(
-    broker: EmbeddedBroker, connect: Connect
+    broker: EmbeddedBroker, connect: Connect, resets: int
 ) -> None:
+    for _ in range(resets):
+        broker.reset()
     store(broker, *["no"] * 40)
     costly = use(broker, LIGHT)
     peer: WirePeer = connect(broker.addr)
