@@ -15,11 +15,13 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from embedded_broker.core.filters import NO_TAG, Filter, Filters
+from embedded_broker.core.filters import NO_TAG, Filter, Filters, Unmade
+from embedded_broker.core.outside import Outside
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.judging import Unjudged
 from embedded_broker.store.memory_budget import physical_memory
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus
 from embedded_broker.store.store_reader import StoreReader
@@ -146,6 +148,7 @@ class Consume:
     _statistics: Statistics
     waiters: Waiters
     filters: Filters
+    _outside: Outside
     _heir: "Consume | None" = field(default=None, init=False)
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
@@ -154,7 +157,11 @@ class Consume:
         problem = None if pull.commit_offset is None else offset_problem(pull.commit_offset)
         if problem is not None:
             raise Refused(Reason.INVALID_PARAMETER, problem)
-        pulled = self._look(pull)
+        try:
+            pulled = self._look(pull)
+        except (Unjudged, Unmade) as one:
+            self._outside.judge(one, partial(self._pull_again, pull, reply))
+            return None
         if pull.commit_offset is not None and pulled.found.status is not GetStatus.OFFSET_RESET:
             self._offsets.commit(terms.group, terms.topic, terms.queue_id, pull.commit_offset)
         is_parked = (
@@ -163,6 +170,20 @@ class Consume:
             and self._park(pull, pulled.checked.wanted, reply)
         )
         return None if is_parked else pulled
+
+    def _pull_again(self, pull: Pull, reply: Reply) -> None:
+        """Go on with a pull whose first message was judged outside."""
+        if pull.peer.closed:
+            return
+        outcome: Pulled | Refused | None
+        try:
+            outcome = (self._heir or self).pull(pull, reply)
+        except Refused as refused:
+            outcome = refused
+        except Exception as error:  # noqa: BLE001 - the puller hears of it
+            outcome = _failed(pull, error)
+        if outcome is not None:
+            reply(outcome)
 
     def read_on(
         self,
@@ -195,6 +216,9 @@ class Consume:
             return None if data is None else self._of_heartbeat(data, group)
         except Refused:
             return None
+        except Unmade as one:
+            self.filters.make(one.asked)
+            return self.wanted_by(group, topic)
 
     def hand_over(self, heir: "Consume") -> None:
         """Ask another state from now on: whoever waits here is asked again there.
@@ -263,10 +287,14 @@ class Consume:
         if wait_ms <= 0:
             return False
         queues = {(terms.topic, terms.queue_id): pull.offset}
-        answer = partial(self._look_again, pull, reply)
-        return self.waiters.add(Waiter(pull.peer, terms.group, queues, wanted, answer), wait_ms)
 
-    def _look_again(self, pull: Pull, reply: Reply, is_over: bool) -> bool:
+        def answer(is_over: bool) -> bool:
+            return self._look_again(waiter, pull, reply, is_over)
+
+        waiter = Waiter(pull.peer, terms.group, queues, wanted, answer)
+        return self.waiters.add(waiter, wait_ms)
+
+    def _look_again(self, waiter: Waiter, pull: Pull, reply: Reply, is_over: bool) -> bool:
         """Answer a pull that waited; false when nothing that came was wanted, and it may wait on.
 
         Topic and group are checked again.
@@ -286,12 +314,12 @@ class Consume:
                 ):
                     pull.offset = found.next_begin_offset
                     return False
+        except (Unjudged, Unmade) as one:
+            outcome = self._outside.judge_for(waiter, self.waiters, one, is_over=is_over)
         except Refused as refused:
             outcome = refused
-        except Exception as error:
-            # Whoever happens to leave the door must not suffer; the puller hears of it.
-            logger.exception("a parked pull of %s failed", pull.terms.topic)
-            outcome = Refused(Reason.FAILED, f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - the puller hears of it
+            outcome = _failed(pull, error)
         if outcome is not None:
             reply(outcome)
         return True
@@ -316,6 +344,7 @@ class Consume:
         group = self._group(terms)
         topic = self._topic(terms)
         if terms.expression is not None:
+            self.filters.demand_made(terms.expression_type, terms.expression, frozenset())
             wanted = self.filters.of(terms.expression_type, terms.expression)
         else:
             wanted = self._from_heartbeat(terms, group)
@@ -403,6 +432,7 @@ class Consume:
         """
         kind = data.expression_type or TAG
         if kind == TAG:
+            self.filters.demand_made(kind, data.sub_string, data.code_set)
             try:
                 return self.filters.made(kind, data.sub_string, data.code_set)
             except BodyError:
@@ -422,4 +452,11 @@ class Consume:
                 f"{sub_version}, the last right expression {kept.client_version}",
             )
         self.filters.allow(kind)
+        self.filters.demand_made(kept.expression_type, kept.expression, frozenset())
         return self.filters.made(kept.expression_type, kept.expression)
+
+
+def _failed(pull: Pull, error: Exception) -> Refused:
+    """Say why a pull failed: the puller hears of it, not whoever happens to leave the door."""
+    logger.error("a parked pull of %s failed", pull.terms.topic, exc_info=error)
+    return Refused(Reason.FAILED, f"{type(error).__name__}: {error}")

@@ -13,9 +13,14 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from attrs import frozen
+
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.peer import Peer, is_loopback
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import HOLDING_TOPICS, RETRY_PREFIX, is_retry_topic
+from rocketmq_py.protocol.properties import Prop
 
 
 class Action(Enum):
@@ -43,6 +48,18 @@ class Resource(NamedTuple):
 
     kind: ResourceKind
     name: str = ""
+
+
+def topic_resource(name: str) -> Resource:
+    """Give what a right to a topic must name.
+
+    A retry topic belongs to its group. Where messages of all topics wait is the cluster's.
+    """
+    if is_retry_topic(name):
+        return Resource(ResourceKind.GROUP, name.removeprefix(RETRY_PREFIX))
+    if name in HOLDING_TOPICS:
+        return Resource(ResourceKind.CLUSTER)
+    return Resource(ResourceKind.TOPIC, name)
 
 
 class Claim(Protocol):
@@ -125,6 +142,44 @@ class Guards(list[Guard]):
             if actions is None or action in actions:
                 return True
         return False
+
+
+@frozen(eq=False)
+class Caller:
+    """Who asks, for acts that learn only from the store what they are about."""
+
+    _guards: Guards
+    _peer: Peer
+    _claim: Claim = NOBODY
+
+    @property
+    def account(self) -> str | None:
+        """The name of the account that asks."""
+        return self._claim.account
+
+    def refusal(self, action: Action, topic: str, *also: Action) -> Refused | None:
+        """Say why this caller may not do something with a topic; None: it may."""
+        if self._peer.is_own or not self._guards.concern(action):
+            return None
+        resources = (topic_resource(topic),)
+        return self._guards.check(self._peer, action, resources, also=also, claim=self._claim)
+
+    def may(self, action: Action, topic: str) -> bool:
+        """Say whether this caller may do something with a topic."""
+        return self.refusal(action, topic) is None
+
+    def demand(self, action: Action, topic: str, *also: Action) -> None:
+        """Refuse an act on a topic that this caller has no right to."""
+        refused = self.refusal(action, topic, *also)
+        if refused is not None:
+            raise refused
+
+    def demand_to_read(self, record: MessageRecord) -> None:
+        """Refuse to show a record whose topic this caller may not read."""
+        self.demand(Action.SUB, record.topic, Action.GET)
+        real = record.properties.get(Prop.REAL_TOPIC)
+        if real and record.topic in HOLDING_TOPICS:
+            self.demand(Action.SUB, real, Action.GET)
 
 
 class RemoteAdministration:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 from attrs import define
 
 from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.guards import Caller
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.store.message_store import MessageStore
@@ -82,7 +83,7 @@ class Queries:
     def places(
         self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, *, unique: bool
     ) -> list[int]:
-        """Find records by key as the index does: those that share the key's hash come too.
+        """Find records by key as the index does: those that share the key's hash are among them.
 
         ``unique`` says that the key is a UNIQ_KEY. Then the number of hits is the broker's
         (defaultQueryMaxNum), and at most maxMsgsNumBatch in any case (MessageStore.query). The
@@ -91,20 +92,25 @@ class Queries:
         most = self._store.hits_max(max_num, unique=unique)
         return self._store.offsets_of(topic, key, most, begin_ms, end_ms)
 
-    def hits(self, places: Sequence[int]) -> Hits:
-        """Show the records at some places; refuses when there is none."""
+    def hits(self, topic: str, key: str, places: Sequence[int]) -> Hits:
+        """Show the records of a topic with a key at some places; refuses when there is none."""
         store = self._store
-        found = store.records_at(places)
+        carrying = [at for at in places if _carries(store.queued(at), topic, key)]
+        found = store.records_at(carrying)
         if not found:
             raise Refused(Reason.NOT_FOUND, "can not find message, maybe time range not correct")
         return Hits(found, store.last_store_timestamp, store.log.max_offset)
 
-    def at(self, offset: int) -> memoryview:
-        """Give the record that begins at a commit-log offset; refuses when none does."""
-        record = self._store.read(offset)
-        if record is None:
+    def at(self, offset: int, caller: Caller) -> memoryview:
+        """Show the record that begins at a commit-log offset.
+
+        Refuses when none does, and when its topic is not the caller's to read.
+        """
+        record, view = self._store.queued(offset), self._store.read(offset)
+        if record is None or view is None:
             raise Refused(Reason.FAILED, f"can not find message by the offset, {offset}")
-        return record
+        caller.demand_to_read(record)
+        return view
 
     def named(self, offset_id: str) -> MessageRecord | None:
         """Give the record that an offset id names; a unique id looks the same and names none."""
@@ -144,14 +150,7 @@ class Queries:
 
     def with_key(self, topic: str, key: str) -> list[MessageRecord]:
         """Find the records of a topic with this key or unique id, oldest first."""
-
-        def carries(record: MessageRecord) -> bool:
-            keys = record.properties.get(Prop.KEYS, "").split()
-            return record.topic == topic and (
-                key in keys or record.properties.get(Prop.UNIQ_KEY) == key
-            )
-
-        return self._find({topic}, key, carries).records
+        return self._find({topic}, key, lambda record: _carries(record, topic, key)).records
 
     def _find(self, topics: set[str], key: str, carries: Callable[[MessageRecord], bool]) -> Found:
         """Ask the index for a key in some topics, and leave out what only shares its hash."""
@@ -205,3 +204,11 @@ class Queries:
             if position == before:
                 return found
         return found
+
+
+def _carries(record: MessageRecord | None, topic: str, key: str) -> bool:
+    """Say whether a record is one of a topic with a key, and does not only share its hash."""
+    if record is None or record.topic != topic:
+        return False
+    properties = record.properties
+    return key in properties.get(Prop.KEYS, "").split() or properties.get(Prop.UNIQ_KEY) == key

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from attrs import define
 
 from embedded_broker.clocks.session import Session
+from embedded_broker.core.guards import Caller
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.send_gate import SendGate, check_topic_writable
@@ -59,24 +60,26 @@ class Retries:
     _session: Session
     _random: Random
 
-    def copy(self, asked: SentBack) -> InnerMessage | None:
+    def copy(self, asked: SentBack, caller: Caller) -> InnerMessage | None:
         """Make the copy of a message that is sent back; None for a group that wants no retries.
 
-        Refused: no such group, broker or topic not writable, no such message.
+        Refused: no such group, broker or topic not writable, no such message, or one of a topic
+        that the caller may not read.
         """
         group = self._group(asked.group)
         self._gate.check_writable()
         if group.retry_queue_nums <= 0:
             return None
+        record = self._store.queued(asked.offset)
+        if record is None:
+            raise Refused(Reason.FAILED, f"look message by offset failed, {asked.offset}")
+        caller.demand_to_read(record)
         topic, _ = self._topics.ensure(
             retry_topic(group.group_name),
             group.retry_queue_nums,
             sys_flag=TopicSysFlag.UNIT_SUB if asked.is_unit else 0,
         )
         check_topic_writable(topic)
-        record = self._store.record(asked.offset)
-        if record is None:
-            raise Refused(Reason.FAILED, f"look message by offset failed, {asked.offset}")
         tried = record.reconsume_times
         if tried >= _limit(group, asked.max_reconsume_times) or asked.delay_level < 0:
             return _copy(record, self._dead_letters(group.group_name), 0, "0")

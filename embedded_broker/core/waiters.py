@@ -7,9 +7,9 @@ its peer is.
 
 Arrivals only mark a waiter. It is asked at the end of the door entry in which they happened, so a
 batch, or a burst of timers, is one answer and not one message. When many are marked, each entry
-asks some of them: others may enter in between. What arrived is not judged here:
-whoever waits reads and says whether that was an answer. Must not know: what is asked and how it is
-answered. Read on: `consume.py`.
+asks some of them, fewer when they have much to judge: others may enter in between. What arrived is
+not judged here: whoever waits reads and says whether that was an answer. Must not know: what is
+asked and how it is answered. Read on: `consume.py`.
 """
 
 from collections import Counter, deque
@@ -19,7 +19,7 @@ from typing import Final
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session, SessionTimer
-from embedded_broker.store.pull import Filter
+from embedded_broker.store.judging import Filter
 from embedded_broker.store.run import Arrivals
 from embedded_broker.tables.peer import Peer
 
@@ -70,6 +70,8 @@ class Waiters:
         self._is_going_on = False
         self.in_turns: Callable[[Callable[[], bool]], None] = _at_once
         """Does steps in further entries of the door; see ``Door.in_turns``."""
+        self.is_used_up: Callable[[], bool] = lambda: False
+        """Whether this entry has no room for more that is to be judged; see ``Judging``."""
 
     def __len__(self) -> int:
         return self._count
@@ -94,6 +96,15 @@ class Waiters:
         waiter.due_ms = self._session.now_ms + wait_ms
         self._enter(waiter)
         return True
+
+    def resume(self, waiter: Waiter) -> None:
+        """Let somebody wait on who was taken out, or end the wait if its time is up by now."""
+        if waiter.peer.closed:
+            return
+        if waiter.due_ms <= self._session.now_ms:
+            waiter.answer(True)
+        else:
+            self._enter(waiter)
 
     def on_arrival(self, arrivals: Arrivals) -> None:
         """Mark those who may want a message of those that just became visible."""
@@ -121,6 +132,8 @@ class Waiters:
         for _ in range(WOKEN_AT_ONCE):
             if not woken:
                 return False
+            if self.is_used_up():
+                break
             waiter, is_over = woken.popleft()
             if not waiter.peer.closed and not waiter.answer(is_over):
                 self._enter(waiter)

@@ -15,6 +15,7 @@ from embedded_broker.core.access.users import UserAccess
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.figures import Figures
 from embedded_broker.core.filters import Filters
+from embedded_broker.core.outside import Outside
 from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.assignment import Assignment
 from embedded_broker.core.pop.checks import PopChecks
@@ -93,6 +94,7 @@ def install(parts: BrokerParts) -> None:
     parts.statistics = _statistics_of(parts)
     parts.figures = _figures_of(parts)
     waiters = Waiters(parts.session)
+    outside = _judge_outside(parts, waiters, filters)
     parts.consume = Consume(
         address=parts.address,
         config=parts.config,
@@ -106,6 +108,7 @@ def install(parts: BrokerParts) -> None:
         statistics=parts.statistics,
         waiters=waiters,
         filters=filters,
+        outside=outside,
     )
     parts.queries = Queries(
         door=parts.door, store=parts.store, topics=parts.topics, timer_topic=parts.timers.topic
@@ -130,7 +133,7 @@ def install(parts: BrokerParts) -> None:
     )
     metrics.register(parts.statistics.registry, sources)
     _take_messages(parts)
-    _pop(parts)
+    _pop(parts, outside)
     _register(parts)
 
 
@@ -164,13 +167,23 @@ def _filters_of(parts: BrokerParts) -> Filters:
     )
 
 
+def _judge_outside(parts: BrokerParts, waiters: Waiters, filters: Filters) -> Outside:
+    """Bound what filters read in one entry of the door, and let the rest be judged outside."""
+    judging = parts.store.judging
+    judging.entry_number = lambda: parts.door.entries
+    judging.when_over = parts.endpoint.end_entry
+    waiters.is_used_up = lambda: judging.is_over
+    do = parts.endpoint.long_requests.do
+    return Outside(door=parts.door, filters=filters, judging=judging, do=do)
+
+
 def _register(parts: BrokerParts) -> None:
     """Let the broker's address answer the other requests of the table above."""
     PullMessageProcessor(parts.endpoint, parts.consume, parts.profile).register()
-    QueryMessageProcessor(parts.queries).register(parts.endpoint)
+    QueryMessageProcessor(parts.queries, parts.endpoint).register()
     ClientManageProcessor(
-        parts.acts, parts.consume.filters, parts.profile.takes_fingerprints
-    ).register(parts.endpoint)
+        parts.acts, parts.consume.filters, parts.profile.takes_fingerprints, parts.endpoint
+    ).register()
     InspectionProcessor(
         profile=parts.profile,
         config=parts.config,
@@ -319,7 +332,7 @@ def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
     ).register()
 
 
-def _pop(parts: BrokerParts) -> None:
+def _pop(parts: BrokerParts, outside: Outside) -> None:
     """Make what hides messages and lets them come back, and answer the requests of POP."""
     config, clock, store, topics = parts.config, parts.clock, parts.store, parts.topics
     groups, offsets, waiters = parts.groups, parts.offsets, parts.consume.waiters
@@ -364,6 +377,7 @@ def _pop(parts: BrokerParts) -> None:
         checks=checks,
         places=places,
         filters=parts.consume.filters,
+        outside=outside,
         waiters=waiters,
         revive=revive,
         ordered=ordered,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, overload
 
-from embedded_broker.core.guards import Action, Resource, ResourceKind
+from embedded_broker.core.guards import Action, Resource, ResourceKind, topic_resource
 from embedded_broker.core.refusals import Reason
 from embedded_broker.settings.profiles import Profile
 from rocketmq_py.errors import BodyError
@@ -20,7 +20,7 @@ from rocketmq_py.protocol.bodies.groups import LockBatchRequest
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.lenient_json import loads_lenient
-from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic
+from rocketmq_py.protocol.names import RETRY_PREFIX
 
 Names = Callable[[bytes], Iterator[Resource]]
 """What the body of a request is about."""
@@ -74,13 +74,6 @@ _KINDS: Final[dict[str, tuple[ResourceKind, str]]] = {
 """What a header field names, and what separates several names."""
 
 
-def _topic(name: str) -> Resource:
-    """Give a topic; a retry topic belongs to its group."""
-    if is_retry_topic(name):
-        return Resource(ResourceKind.GROUP, name.removeprefix(RETRY_PREFIX))
-    return Resource(ResourceKind.TOPIC, name)
-
-
 def _group(name: str) -> Resource:
     return Resource(ResourceKind.GROUP, name.removeprefix(RETRY_PREFIX))
 
@@ -89,14 +82,14 @@ def _of_heartbeat(body: bytes) -> Iterator[Resource]:
     for consumer in HeartbeatData.decode(body).consumer_data_set:
         yield _group(consumer.group_name)
         for subscription in consumer.subscription_data_set:
-            yield _topic(subscription.topic)
+            yield topic_resource(subscription.topic)
 
 
 def _of_locks(body: bytes) -> Iterator[Resource]:
     locks = LockBatchRequest.decode(body)
     yield _group(locks.consumer_group)
     for queue in locks.mq_set:
-        yield _topic(queue.topic)
+        yield topic_resource(queue.topic)
 
 
 def _listed(path: str, name: str, make: Callable[[str], Resource]) -> Names:
@@ -115,14 +108,14 @@ def _of_acks(body: bytes) -> Iterator[Resource]:
     """Name topics and groups of the body of 200151; its entries have short names (`BatchAck`)."""
     document: Any = loads_lenient(body)
     for ack in document.get("acks") or []:
-        yield _topic(str(ack.get("t") or ack.get("topic") or ""))
+        yield topic_resource(str(ack.get("t") or ack.get("topic") or ""))
         yield _group(str(ack.get("c") or ack.get("consumerGroup") or ""))
 
 
 def _of_subject(body: bytes) -> Iterator[Resource]:
     """Name the topic and the group of the bodies of 400 and 401."""
     document: Any = loads_lenient(body)
-    yield _topic(str(document.get("topic") or ""))
+    yield topic_resource(str(document.get("topic") or ""))
     yield _group(str(document.get("consumerGroup") or ""))
 
 
@@ -130,7 +123,7 @@ def _of_subscription(body: bytes) -> Iterator[Resource]:
     """Name the group and the topic of the body of 46."""
     document: Any = loads_lenient(body)
     yield _group(str(document.get("group") or ""))
-    yield _topic(str((document.get("subscriptionData") or {}).get("topic") or ""))
+    yield topic_resource(str((document.get("subscriptionData") or {}).get("topic") or ""))
 
 
 _PUB, _SUB, _CREATE = Action.PUB, Action.SUB, Action.CREATE
@@ -160,7 +153,7 @@ _MEANINGS: Final[dict[int, Meaning]] = {
     RequestCode.POP_ROLLBACK: Meaning(_SUB, _BOTH),
     RequestCode.QUERY_ASSIGNMENT: Meaning(_SUB, body=_of_subject),
     RequestCode.QUERY_MESSAGE: Meaning(_SUB, ("topic",), also=(_GET,)),
-    RequestCode.VIEW_MESSAGE_BY_ID: Meaning(_GET, ("topic",)),
+    RequestCode.VIEW_MESSAGE_BY_ID: Meaning(_SUB, ("topic",), also=(_GET,)),
     RequestCode.CHECK_TRANSACTION_STATE: Meaning(_PUB, ("topic",)),
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: Meaning(_SUB, ("topic",)),
     # -- clients and their offsets
@@ -182,7 +175,7 @@ _MEANINGS: Final[dict[int, Meaning]] = {
     # -- what is configured
     RequestCode.UPDATE_AND_CREATE_TOPIC: Meaning(_CREATE, ("topic",)),
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Meaning(
-        _CREATE, body=_listed("topicConfigList", "topicName", _topic)
+        _CREATE, body=_listed("topicConfigList", "topicName", topic_resource)
     ),
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: Meaning(_CREATE, ("topic",)),
     RequestCode.DELETE_TOPIC_IN_BROKER: Meaning(_DELETE, ("topic",)),
@@ -384,7 +377,7 @@ class _NamedInBody(Sequence[Resource]):
 
 def _named(name: str, fields: Mapping[str, str]) -> Iterator[Resource]:
     kind, separator = _KINDS[name]
-    make = _topic if kind is ResourceKind.TOPIC else _group
+    make = topic_resource if kind is ResourceKind.TOPIC else _group
     value = fields[name]
     for one in value.split(separator) if separator else (value,):
         if one:

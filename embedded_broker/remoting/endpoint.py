@@ -17,7 +17,7 @@ from attrs import define, field
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
 from embedded_broker.core.durability import Durability
-from embedded_broker.core.guards import Action, Guards
+from embedded_broker.core.guards import Action, Caller, Guards
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.claims import SignedRequest
@@ -117,12 +117,16 @@ class Endpoint:
     pulls: Pulls | None = field(default=None, init=False)
     """Who takes pulls in their usual form; without it they are requests as any other."""
     _long: set[int] = field(factory=set, init=False)
-    _answered: int = field(default=0, init=False)
+    answered: int = field(default=0, init=False)
+    """Bytes of the answers to the present request, or what counts like them."""
+    _speaker: "Endpoint" = field(init=False)
+    """Who receives the requests: after a reset another one, which has the connections."""
     _bad: RareLines = field(factory=partial(RareLines, logger), init=False)
     _pushed: Iterator[int] = field(factory=partial(count, 1), init=False)
     _idle: IdleConnections = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._speaker = self
         self._idle = IdleConnections(self.door, self.connections, self.most_idle_ms)
         if self.calls is not None:
             self.calls.wires.append(self)
@@ -155,6 +159,10 @@ class Endpoint:
         self.register(code, handle)
         self._long.add(int(code))
 
+    def end_entry(self) -> None:
+        """Handle what comes next in another hold of the door: this one has done much. Inside."""
+        self._speaker.answered = COMMANDS_PER_ENTRY << 16
+
     def _do_in_turns(self, request: Request, work: Work) -> None:
         """Do long work and answer. Outside the door."""
         try:
@@ -171,6 +179,7 @@ class Endpoint:
         it were this one.
         """
         other.interceptors = self.interceptors
+        other._speaker = self._speaker  # noqa: SLF001 - of the same class
         self.speak_for(other)
         self.guards, self.handlers = other.guards, other.handlers
         self._long = other._long  # noqa: SLF001 - of the same class
@@ -279,8 +288,8 @@ class Endpoint:
                     else:
                         changes = None
                         left -= self._take_any(connection, frame, refused, now_ms, started_ns)
-                    left -= len(frame.body) + self._answered >> 16
-                    self._answered = 0
+                    left -= len(frame.body) + self.answered >> 16
+                    self.answered = 0
                     if left <= 0:
                         return number
             finally:
@@ -336,7 +345,7 @@ class Endpoint:
             answer = outcome
         exchange.response_code, exchange.remark = ResponseCode.SUCCESS, _FOUND
         exchange.micros = (monotonic_ns() - started_ns) // 1000
-        self._answered += len(answer)
+        self.answered += len(answer)
         self.door.emit(connection, answer)
 
     def _check(
@@ -347,6 +356,12 @@ class Endpoint:
         action, resources, also = wanted_by(code, fields, body)
         claim = SignedRequest(code, fields, body)
         return self.guards.check(connection, action, resources, also=also, claim=claim)
+
+    def caller(self, request: Request) -> Caller:
+        """Give who asks, for what a handler finds out only later."""
+        connection, command, _ = request
+        claim = SignedRequest(command.code, command.ext_fields, command.body)
+        return Caller(self.guards, connection, claim)
 
     def _accept(
         self,
@@ -468,7 +483,7 @@ class Endpoint:
             if response.body_parts and self._respond_in_parts(connection, response):
                 return
             data = response.encode()
-            self._answered += len(data)
+            self._speaker.answered += len(data)
         except RemotingCommandException as error:
             logger.error("the answer to request %d cannot be sent: %s", command.code, error)  # noqa: TRY400
             remark = f"the answer cannot be sent: {error}"

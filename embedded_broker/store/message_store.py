@@ -23,6 +23,7 @@ from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.flush import StoreFlush
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.judging import Judging
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_budget import MemoryBudget
 from embedded_broker.store.memory_fs import MemoryFileSystem
@@ -121,6 +122,7 @@ class MessageStore(StoreReader):
         self.problems: list[str] = []
         """What was wrong with files of the store when it was opened, a line each."""
         self._limits = PullLimits(1, 1)
+        self.judging = Judging()
         self.body_size_max = 0
         """The largest body in bytes (``maxMessageSize``)."""
         self._read_settings()

@@ -6,10 +6,10 @@ for who asks, ``message_store.py`` for the face.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final
 
 from attrs import define, frozen
 
@@ -17,6 +17,7 @@ from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.batch_queue import BATCH_ENTRY_SIZE, BatchConsumeQueue
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from embedded_broker.store.judging import Filter, Judging, Unjudged
 from embedded_broker.store.placing import NOT_QUEUED
 from embedded_broker.store.side_files import repair_command
 from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
@@ -43,27 +44,6 @@ class GetStatus(Enum):
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
     OFFSET_RESET = "OFFSET_RESET"
-
-
-class Filter(Protocol):
-    """Which messages somebody wants: a value that is asked twice, and as cheaply as it can be.
-
-    First about a queue's entry, by ``codes``: what has none of these tags codes is passed over, and
-    its record is not touched. Then by ``accepts``, if ``reads_properties`` says that the entry
-    cannot tell all; nobody selects by bodies, which may be large. Where anybody takes a filter,
-    None stands for one that every message passes.
-    """
-
-    @property
-    def codes(self) -> frozenset[int] | None:
-        """The tags codes of the messages that may be wanted; None: the code does not matter."""
-
-    @property
-    def reads_properties(self) -> bool:
-        """Whether the answer depends on more than the tags code."""
-
-    def accepts(self, entry: Entry, properties: Mapping[str, str] | None) -> bool:
-        """Say whether a message is wanted; ``properties`` is None unless it reads them."""
 
 
 WRONG_OFFSET: Final = frozenset({GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY})
@@ -113,13 +93,15 @@ def read_queue(
     max_count: int,
     wanted: Filter | None,
     limits: PullLimits,
+    judging: Judging,
     *,
     max_bytes: int | None,
 ) -> GetResult:
     """Read messages that are wanted (None: all), from ``offset`` on.
 
     At least one message is returned when one matches, however large it is. One file of the
-    queue is walked at most, as ``travelCqFileNumWhenGetMessage`` = 1 does.
+    queue is walked at most, as ``travelCqFileNumWhenGetMessage`` = 1 does. It ends before a message
+    that a filter has no room to judge; raises ``Unjudged`` when that is the first one.
     """
     if queue is None:
         # The original creates the queue it looks for, so a queue nobody wrote to is empty.
@@ -144,9 +126,9 @@ def read_queue(
         return found
     if isinstance(queue, BatchConsumeQueue):
         last = offset + max(FILTER_BYTES_MAX // BATCH_ENTRY_SIZE, max_count)
-        return _walk_batches(log, queue, offset, last, most, bytes_max, wanted)
+        return _walk_batches(log, queue, offset, last, most, bytes_max, wanted, judging)
     last = offset + min(max(FILTER_BYTES_MAX // ENTRY_SIZE, max_count), WALK_MAX)
-    return _walk(log, queue, offset, last, most, bytes_max, wanted)
+    return _walk(log, queue, offset, last, most, bytes_max, wanted, judging)
 
 
 def _walk(
@@ -157,6 +139,7 @@ def _walk(
     most: int,
     bytes_max: int,
     wanted: Filter | None,
+    judging: Judging,
 ) -> GetResult:
     """Look at entries from ``offset`` to before ``last``, one by one, until enough are wanted."""
     low, high = queue.min_offset, queue.max_offset
@@ -165,9 +148,11 @@ def _walk(
     begin = end = -1
     removed = False
     log_min = log.min_offset
-    doubtful = log.checked_from
+    doubtful, first = log.checked_from, offset
     codes = None if wanted is None else wanted.codes
     judge = wanted if wanted is not None and wanted.reads_properties else None
+    if judge is not None:
+        judging.begin()
     for at, size, code in queue.file_entries(offset):
         if offset >= last or (count and (count >= most or total + size > bytes_max)):
             break
@@ -181,9 +166,17 @@ def _walk(
         if at < doubtful and not _is_sound(log, queue, offset - 1, (at, size, code)):
             removed = False
             continue
-        if judge is not None and not is_wanted(judge, (at, size, code), log):
-            removed = False
-            continue
+        if judge is not None:
+            try:
+                is_left_out = not judging.is_wanted(judge, (at, size, code), log)
+            except Unjudged:
+                offset -= 1
+                if offset == first:
+                    raise
+                break
+            if is_left_out:
+                removed = False
+                continue
         if at == end:
             end += size
         else:
@@ -211,6 +204,7 @@ def _walk_batches(
     most: int,
     bytes_max: int,
     wanted: Filter | None,
+    judging: Judging,
 ) -> GetResult:
     """Do the same for a queue of batches, from the one that holds ``offset`` on.
 
@@ -221,9 +215,11 @@ def _walk_batches(
     places: list[tuple[int, int]] = []
     buffers: list[memoryview] = []
     count = total = 0
-    removed = False
+    removed, begin = False, offset
     codes = None if wanted is None else wanted.codes
     judge = wanted if wanted is not None and wanted.reads_properties else None
+    if judge is not None:
+        judging.begin()
     for first, messages, entry in queue.file_batches(offset):
         at, size, code = entry
         if first >= last or (count and (count + messages > most or total + size > bytes_max)):
@@ -236,9 +232,16 @@ def _walk_batches(
         if view is None:
             removed = not count
             continue
-        if (at < log.checked_from and not _is_sound(log, queue, first, entry)) or (
-            judge is not None and not is_wanted(judge, entry, log)
-        ):
+        is_left_out = at < log.checked_from and not _is_sound(log, queue, first, entry)
+        if judge is not None and not is_left_out:
+            try:
+                is_left_out = not judging.is_wanted(judge, entry, log)
+            except Unjudged:
+                offset = first
+                if first <= begin:
+                    raise
+                break
+        if is_left_out:
             removed = False
             continue
         buffers.append(view)

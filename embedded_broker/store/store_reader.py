@@ -12,11 +12,11 @@ from embedded_broker.store.batch_queue import BatchConsumeQueue, batch_queue_of
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.judging import Filter, Judging
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import (
     ANSWER_BYTES_MAX,
     Boundary,
-    Filter,
     GetResult,
     PullLimits,
     read_queue,
@@ -41,6 +41,7 @@ class StoreReader:
     log: CommitLog
     index: KeyIndex | None
     queues: dict[tuple[str, int], ConsumeQueue]
+    judging: Judging
     _limits: PullLimits
     takes_batches: Callable[[str], bool]
     """Whether a topic is a BatchCQ topic: asked when one of its queues is made."""
@@ -61,10 +62,18 @@ class StoreReader:
 
         At most ``max_count``, the broker's 32 messages or 256 KiB (settings
         ``maxTransfer...OnMessageInMemory``), but one message always. The buffers are live views.
+        Raises ``Unjudged`` when ``wanted`` has no room to judge the first message.
         """
         queue = self.queues.get((topic, queue_id))
         return read_queue(
-            self.log, queue, offset, max_count, wanted, self._limits, max_bytes=max_bytes
+            self.log,
+            queue,
+            offset,
+            max_count,
+            wanted,
+            self._limits,
+            self.judging,
+            max_bytes=max_bytes,
         )
 
     def read(self, commit_log_offset: int, size: int | None = None) -> memoryview | None:
@@ -74,6 +83,18 @@ class StoreReader:
     def record(self, commit_log_offset: int) -> MessageRecord | None:
         """Decode the record at an offset; None if no whole record begins there."""
         return self.log.record(commit_log_offset)
+
+    def queued(self, commit_log_offset: int) -> MessageRecord | None:
+        """Decode the record at an offset that came from outside; None unless its queue shows it.
+
+        What looks like a record may be the body of one that a client has written that way.
+        """
+        record = self.log.record(commit_log_offset)
+        queue = None if record is None else self.queues.get((record.topic, record.queue_id))
+        entry = None if record is None or queue is None else queue.entry(record.queue_offset)
+        if record is None or entry is None or entry[:2] != (commit_log_offset, record.size):
+            return None
+        return record
 
     def message(self, topic: str, queue_id: int, offset: int) -> MessageRecord | None:
         """Decode the message at a queue offset; None if there is none, or it is gone."""

@@ -81,6 +81,18 @@ NOT_SENDABLE_TOPICS: Final = frozenset(
 )
 """Topics that take no message from a client (answer 16)."""
 
+HOLDING_TOPICS: Final = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        TIMER_TOPIC,
+        SLICE_TIMER_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+    }
+)
+"""Topics in which a broker keeps messages of all other topics until they are delivered."""
+
 TOPIC_LENGTH_MAX: Final = 127
 RETRY_TOPIC_LENGTH_MAX: Final = 255
 GROUP_LENGTH_MAX: Final = 120

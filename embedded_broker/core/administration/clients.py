@@ -7,13 +7,15 @@ too. A client that has sent no heartbeat for channelExpiredTimeout of session ti
 connection and its memberships; the original looks every 10 s, here it happens to the millisecond.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Generator, Sequence
+from functools import partial
+from typing import Any, Final
 
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.core.calls import Calls, GroupChanged
+from embedded_broker.core.guards import Action, Caller
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
@@ -61,28 +63,37 @@ class Clients:
     # -- coming and going -------------------------------------------------------------------
 
     def heartbeat(
-        self, peer: Peer, data: HeartbeatData, language: int, version: int
-    ) -> Generator[None, None, bool]:
+        self, peer: Peer, data: HeartbeatData, language: int, version: int, caller: Caller
+    ) -> Generator[Callable[[], Any] | None, Any, bool]:
         """Register producers and consumers of one client, a group or a filter in each step.
 
         Says whether it must tell its subscriptions next time, because they are not those that the
-        broker knows. Refuses a client that is in too many groups.
+        broker knows. Refuses a client that is in too many groups. What its producers may be shown
+        later is what the ``caller`` of the heartbeat may send.
         """
         peer.client_id = data.client_id
         is_outdated = not data.heartbeat_fingerprint
-        member = Member(peer, data.client_id, language, version, self._session.now_ms)
+        member = Member(
+            peer,
+            data.client_id,
+            language,
+            version,
+            self._session.now_ms,
+            account=caller.account,
+            may_publish=partial(caller.may, Action.PUB),
+        )
         for consumer in data.consumer_data_set:
             _check_room(consumer.group_name, self._consumers.of_peer(peer), "consumer")
             is_outdated |= self._enter(consumer, member, data)
             if not data.without_sub:
                 yield from self._keep_filters(consumer, peer)
-            yield
+            yield None
             if peer.closed:
                 return is_outdated  # it has left already
         for producer in data.producer_data_set:
             _check_room(producer.group_name, self._producers.of_peer(peer), "producer")
             self._producers.register(producer.group_name, member)
-            yield
+            yield None
             if peer.closed:
                 return is_outdated
         if self._scan is None:
@@ -112,13 +123,18 @@ class Clients:
             self._tell_again_soon(data.group_name)
         return group is not None and group.is_outdated(whole.heartbeat_fingerprint or 0)
 
-    def _keep_filters(self, data: ConsumerData, peer: Peer) -> Iterator[None]:
+    def _keep_filters(
+        self, data: ConsumerData, peer: Peer
+    ) -> Generator[Callable[[], Any] | None, Any, None]:
         """Keep what a group filters by, as long as the client stays in it."""
-        if data.group_name in self._consumers.of_peer(peer):
-            for _ in self._filters.register(data.group_name, data.subscription_data_set):
-                yield
-                if data.group_name not in self._consumers.of_peer(peer):
-                    return
+        steps = self._filters.register(data.group_name, data.subscription_data_set)
+        result = None
+        while data.group_name in self._consumers.of_peer(peer):
+            try:
+                call = steps.send(result)
+            except StopIteration:
+                return
+            result = yield call
 
     def unregister(
         self, peer: Peer, *, producer_group: str | None, consumer_group: str | None

@@ -21,6 +21,7 @@ from embedded_broker.core.calls import (
     TellOffsets,
     TellRunningInfo,
 )
+from embedded_broker.core.guards import Caller
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.groups import GroupTable
@@ -66,10 +67,19 @@ class Relays:
         self._relay(group, member, TellRunningInfo(group, member.client_id, with_stacks), on_end)
 
     def consume(
-        self, group: str, client_id: str, msg_id: str, topic: str | None, on_end: OnRelayed
+        self,
+        group: str,
+        client_id: str,
+        msg_id: str,
+        topic: str | None,
+        on_end: OnRelayed,
+        caller: Caller,
     ) -> None:
-        """Let a member consume a stored message, named by its offset id, now."""
-        record = self._record(msg_id)
+        """Let a member consume a stored message, named by its offset id, now.
+
+        Refuses one of a topic that the caller may not read.
+        """
+        record = self._record(msg_id, caller)
         member = self._member(group, client_id)
         config, settings = self._topics.get(topic or ""), self._groups.get(group)
         call = ConsumeDirectly(
@@ -84,15 +94,16 @@ class Relays:
         )
         self._relay(group, member, call, on_end)
 
-    def _record(self, msg_id: str) -> bytes:
+    def _record(self, msg_id: str, caller: Caller) -> bytes:
         try:
             _, _, offset = decode_offset_id(msg_id)
         except ValueError as error:
             raise Refused(Reason.FAILED, f"{msg_id!r} is no offset message id: {error}") from error
-        record = self._store.read(offset)
-        if record is None:
+        record, view = self._store.queued(offset), self._store.read(offset)
+        if record is None or view is None:
             raise Refused(Reason.FAILED, f"can not find message by the offset, {offset}")
-        return bytes(record)
+        caller.demand_to_read(record)
+        return bytes(view)
 
     def _member(self, group: str, client_id: str) -> Member:
         live = self._consumers.get(group)

@@ -15,7 +15,8 @@ from typing import Final
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
-from embedded_broker.core.filters import Filter, Filters
+from embedded_broker.core.filters import Filter, Filters, Unmade
+from embedded_broker.core.outside import Outside
 from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.ordered import OrderedPops
 from embedded_broker.core.pop.places import PopPlaces, place_of
@@ -27,6 +28,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.judging import Unjudged
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.pull import WRONG_OFFSET, GetResult, GetStatus
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
@@ -58,6 +60,7 @@ class Taking:
     _checks: PopChecks
     _places: PopPlaces
     _filters: Filters
+    _outside: Outside
     waiters: Waiters
     revive: ReviveService
     ordered: OrderedPops
@@ -68,10 +71,17 @@ class Taking:
 
     def pop(self, pop: Pop, reply: Reply) -> Popped | None:
         """Give messages, or say that there are none; None: `reply` is told later."""
-        popped, wanted = self._look(pop)
+        try:
+            popped, wanted = self._look(pop)
+        except (Unjudged, Unmade) as one:
+            self._outside.judge(one, partial(self._pop_again, pop, reply))
+            return None
         if popped.count or pop.wait_ms <= 0:
             return popped
-        answer = partial(self._look_again, pop, reply)
+
+        def answer(is_over: bool) -> bool:
+            return self._look_again(waiter, pop, reply, is_over)
+
         waiter = Waiter(pop.peer, pop.group, self._places.awaited(pop), wanted, answer)
         waiter.place = place_of(pop.group, pop.topic, pop.queue_id)
         if not self._places.has_room(waiter.place) or not self.waiters.add(waiter, pop.wait_ms):
@@ -81,8 +91,25 @@ class Taking:
             self._go_on_soon(pop)
         return None
 
+    def _pop_again(self, pop: Pop, reply: Reply) -> None:
+        """Go on with a pop for which a message was judged outside."""
+        if pop.peer.closed:
+            return
+        outcome: Popped | Refused | None
+        try:
+            outcome = (self.heir or self).pop(pop, reply)
+        except Refused as refused:
+            outcome = refused
+        except Exception as error:  # noqa: BLE001 - the consumer hears of it
+            outcome = _failed(pop, error)
+        if outcome is not None:
+            reply(outcome)
+
     def _look(self, pop: Pop) -> tuple[Popped, Filter | None]:
-        """Check a pop and take what there is."""
+        """Check a pop and take what there is.
+
+        Raises ``Unjudged`` when it could neither take nor pass over anything.
+        """
         checks = self._checks
         checks.broker("pop")
         checks.count(pop.max_count)
@@ -92,13 +119,21 @@ class Taking:
         revive_queue = ORDERED_REVIVE_QUEUE if pop.is_ordered else self.revive.next_queue()
         popped = Popped(self._clock.now_ms, pop.invisible_ms, revive_queue)
         check_invisible(pop.invisible_ms, popped.pop_time_ms)
+        unjudged: Unjudged | None = None
         for name, queue_id in self._places.walk(pop, topic, popped):
-            self._take_from(name, queue_id, pop, popped, wanted)
+            try:
+                self._take_from(name, queue_id, pop, popped, wanted)
+            except Unjudged as one:
+                unjudged = unjudged or one
+                popped.left += 1
+        if unjudged is not None and not popped.count and not popped.has_passed:
+            raise unjudged
         return popped, wanted
 
     def _wanted(self, pop: Pop) -> Filter | None:
         if not pop.expression:
             return None
+        self._filters.demand_made(pop.expression_type, pop.expression, frozenset())
         try:
             return self._filters.of(pop.expression_type, pop.expression)
         except Refused as refused:
@@ -261,7 +296,7 @@ class Taking:
             0, lambda: self.waiters.wake(pop.group, pop.topic, queue_id, is_over=False), "pop"
         )
 
-    def _look_again(self, pop: Pop, reply: Reply, is_over: bool) -> bool:
+    def _look_again(self, waiter: Waiter, pop: Pop, reply: Reply, is_over: bool) -> bool:
         """Answer a pop that waited; false when nothing was found, and it may wait on."""
         outcome: Popped | Refused | None
         try:
@@ -270,19 +305,25 @@ class Taking:
             else:
                 outcome, _ = self._look(pop)
                 for _ in range(LOOKS_AT_ONCE):
-                    if outcome.count or not outcome.has_passed:
+                    if outcome.count or not outcome.has_passed or self._store.judging.is_over:
                         break
                     outcome, _ = self._look(pop)
                 if not outcome.count and not is_over:
                     if outcome.has_passed:
                         self._go_on_soon(pop)
                     return False
+        except (Unjudged, Unmade) as one:
+            outcome = self._outside.judge_for(waiter, self.waiters, one, is_over=is_over)
         except Refused as refused:
             outcome = refused
-        except Exception as error:
-            # Whoever happens to leave the door must not suffer; the consumer hears of it.
-            logger.exception("a parked pop of %s failed", pop.topic)
-            outcome = Refused(Reason.FAILED, f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - the consumer hears of it
+            outcome = _failed(pop, error)
         if outcome is not None:
             reply(outcome)
         return True
+
+
+def _failed(pop: Pop, error: Exception) -> Refused:
+    """Say why a pop failed: the consumer hears of it, not whoever happens to leave the door."""
+    logger.error("a parked pop of %s failed", pop.topic, exc_info=error)
+    return Refused(Reason.FAILED, f"{type(error).__name__}: {error}")

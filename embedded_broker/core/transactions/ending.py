@@ -7,13 +7,15 @@ topic. Must not know: headers, response codes. Read on: `service.py` for which t
 open.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from attrs import define
 
+from embedded_broker.core.guards import Action, Caller
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.core.transactions.half import custom_immunity_ms, delivery
+from embedded_broker.core.transactions.half import custom_immunity_ms, delivery, destination
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.clock import Clock
@@ -49,13 +51,13 @@ class EndTransactions:
             remark = "a slave (brokerRole=SLAVE) cannot end transactions"
             raise Refused(Reason.SLAVE_NOT_AVAILABLE, remark)
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: Ending, caller: Caller) -> None:
         """Commit or roll back a half message.
 
-        Refused: no half message at the offset, another group or queue offset, a late word without
-        having been asked. What the store refuses is refused as a send is, and the half message
-        stays. A repeated commit delivers again, as on a real broker, unless transactionEndOnce is
-        set.
+        Refused: no half message at the offset, one for a topic to which the caller may not send,
+        another group or queue offset, a late word without having been asked. What the store refuses
+        is refused as a send is, and the half message stays. A repeated commit delivers again, as on
+        a real broker, unless transactionEndOnce is set.
         """
         half = self._transactions.find(ending.commit_log_offset)
         if half is None:
@@ -63,6 +65,7 @@ class EndTransactions:
                 Reason.FAILED,
                 f"{NOT_FOUND}: no half message at commit log offset {ending.commit_log_offset}",
             )
+        _demand(Action.PUB, half, caller)
         self._refuse_late(ending, half)
         _refuse_another(ending, half)
         once = self._config.flag("transactionEndOnce")
@@ -76,13 +79,16 @@ class EndTransactions:
             self._deliver(half)
         self._transactions.remove(half.queue_offset)
 
-    def resume(self, offset_id: str) -> None:
-        """Let the broker ask again about a half message that was asked about in vain."""
+    def resume(self, offset_id: str, caller: Caller) -> None:
+        """Let the broker ask again about a half message that was asked about in vain.
+
+        Refuses a caller that may not change the topic for which it is.
+        """
         try:
             _, _, offset = decode_offset_id(offset_id)
         except ValueError as error:
             raise Refused(Reason.FAILED, f"{offset_id!r} is no offset message id") from error
-        self._transactions.resume(offset)
+        self._transactions.resume(offset, partial(_demand, Action.UPDATE, caller=caller))
 
     def _deliver(self, half: MessageRecord) -> None:
         message = delivery(half)
@@ -109,6 +115,12 @@ class EndTransactions:
                 f"the half message is {age_ms} ms old, more than its check immunity of {limit_ms} "
                 "ms: wait for the broker to ask",
             )
+
+
+def _demand(action: Action, half: MessageRecord, caller: Caller) -> None:
+    """Refuse a caller without this right to the topic for which a half message is."""
+    where = destination(half.properties)
+    caller.demand(action, half.topic if where is None else where[0])
 
 
 def _refuse_another(ending: Ending, half: MessageRecord) -> None:

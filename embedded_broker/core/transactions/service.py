@@ -17,7 +17,7 @@ Read on: `half.py` for the messages, `ending.py` for how they end.
 
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final, NamedTuple
@@ -225,16 +225,20 @@ class TransactionalMessageService:
 
     def find(self, commit_log_offset: int) -> MessageRecord | None:
         """Read the half message at an offset; None when no half message begins there."""
-        record = self._store.record(commit_log_offset)
+        record = self._store.queued(commit_log_offset)
         return record if record is not None and record.topic == HALF_TOPIC else None
 
-    def resume(self, commit_log_offset: int) -> None:
-        """Ask again about a half message that was given up; refuses what is none."""
-        record = self._store.record(commit_log_offset)
+    def resume(self, commit_log_offset: int, demand: Callable[[MessageRecord], None]) -> None:
+        """Ask again about a half message that was given up; refuses what is none.
+
+        ``demand`` refuses one that somebody has no right to.
+        """
+        record = self._store.queued(commit_log_offset)
         if record is None or destination(record.properties) is None:
             raise Refused(
                 Reason.FAILED, f"no half message is at commit log offset {commit_log_offset}"
             )
+        demand(record)
         if not self._put(resumed(record)).ok:
             raise Refused(Reason.FAILED, f"Put message back to {HALF_TOPIC} failed.")
 
@@ -329,7 +333,8 @@ class TransactionalMessageService:
         if half.checks >= self._check_max or self._age_ms(half, now_ms) > self._reserved_ms:
             return self._park(offset, record, now_ms)
         group = record.properties.get(Prop.PGROUP, "")
-        producer = self._next_producer(group)
+        where = destination(record.properties)
+        producer = self._next_producer(group, HALF_TOPIC if where is None else where[0])
         copy = copy_for_check(record)
         # Within one jump of the clock a live producer is asked once: it could not have answered.
         self._asks_in_jump = producer is not None and self._jumping
@@ -369,10 +374,16 @@ class TransactionalMessageService:
         )
         self._calls.ask(producer, call)
 
-    def _next_producer(self, group: str) -> Peer | None:
-        """Choose a live producer of the group, each in turn (getAvailableChannel)."""
-        members = self._producers.members(group)
-        live = [member.connection for member in members if not member.connection.closed]
+    def _next_producer(self, group: str, topic: str) -> Peer | None:
+        """Choose a live producer of the group, each in turn (getAvailableChannel).
+
+        Only one whose account may send to the topic: the half message is shown to it.
+        """
+        live = [
+            member.connection
+            for member in self._producers.members(group)
+            if not member.connection.closed and member.may_publish(topic)
+        ]
         if not live:
             return None
         self._turn += 1

@@ -7,7 +7,8 @@ expression is read. Read on: `embedded_broker/core/consume.py` for the pulls tha
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Self
 
 from attrs import evolve, frozen
@@ -17,6 +18,8 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.consumers.bloom import BIT_COUNT, bit_positions
 from embedded_broker.tables.files import Table
 from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
+
+Registering = Generator[Callable[[], str | None] | None, str | None, None]
 
 SAVED_EVERY_MS: Final = 10_000
 DEAD_MAX: Final = 1_000
@@ -98,17 +101,18 @@ class ConsumerFilterTable(Table):
         """Give the filter of a group in a topic, dead or alive."""
         return self._filters.get(topic, {}).get(group)
 
-    def register(self, group: str, wanted: Collection[SubscriptionData]) -> Iterator[None]:
+    def register(self, group: str, wanted: Collection[SubscriptionData]) -> Registering:
         """Take over the expressions of a heartbeat, one in each step.
 
-        Filters of topics that it lacks are dead at the first step.
+        Filters of topics that it lacks are dead at the first step. A step may yield a call that
+        needs no broker, and is sent what it gives.
         """
         gone = self._topics.get(group, {}).keys() - {data.topic for data in wanted}
         self._let_die(gone, group)
         for data in wanted:
             if (data.expression_type or TAG) != TAG and data.sub_string:
-                self._take(group, data)
-                yield
+                yield from self._take(group, data)
+                yield None
 
     def unregister(self, group: str) -> None:
         """Note that a group is gone."""
@@ -123,7 +127,7 @@ class ConsumerFilterTable(Table):
 
     # -- one filter -------------------------------------------------------------------------
 
-    def _take(self, group: str, data: SubscriptionData) -> None:
+    def _take(self, group: str, data: SubscriptionData) -> Registering:
         """Keep a newer expression if it is right; a wrong one takes the kept one away."""
         known = self.find(data.topic, group)
         version = data.sub_version
@@ -134,7 +138,12 @@ class ConsumerFilterTable(Table):
         kind, expression = data.expression_type, data.sub_string
         if known is not None and (kind, expression) == (known.expression_type, known.expression):
             self._put(evolve(known, client_version=version, dead_ms=0))
-        elif self._problem(kind, expression) is None:
+            return
+        problem = yield partial(self._problem, kind, expression)
+        known = self.find(data.topic, group)
+        if known is not None and version <= known.client_version:
+            return  # a later heartbeat was faster
+        if problem is None:
             self._put(
                 ConsumerFilterData(
                     topic=data.topic,

@@ -9,7 +9,7 @@ notifies nobody: it says what changed, and `core/administration/clients.py` acts
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from attrs import define, field
@@ -39,6 +39,10 @@ class Member:
     language: int
     version: int
     last_seen_ms: int
+    account: str | None = None
+    """Who has signed its heartbeat."""
+    may_publish: Callable[[str], bool] = field(default=lambda _topic: True)
+    """Whether that account may send to a topic."""
 
     @property
     def address(self) -> str:
@@ -212,7 +216,7 @@ class ProducerRegistry(_Registry[dict[Peer, Member]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._of_client: dict[str, Peer] = {}
+        self._of_client: dict[str, Member] = {}
 
     def take_over(self, other: Self) -> None:
         """Go on with the members of another registry, which is not used any more."""
@@ -221,11 +225,17 @@ class ProducerRegistry(_Registry[dict[Peer, Member]]):
 
     def find(self, client_id: str) -> Peer | None:
         """Give the connection on which a client was heard of last as a producer."""
-        return self._of_client.get(client_id)
+        member = self._of_client.get(client_id)
+        return None if member is None else member.connection
 
     def register(self, group: str, member: Member) -> None:
-        """Add a producer or renew it."""
-        self._of_client[member.client_id] = member.connection
+        """Add a producer or renew it.
+
+        While a client is there, nobody else gets what is for it by taking its name.
+        """
+        known = self._of_client.get(member.client_id)
+        if known is None or known.connection.closed or known.account == member.account:
+            self._of_client[member.client_id] = member
         self._groups.setdefault(group, {})[member.connection] = member
         self._of_peer.setdefault(member.connection, {})[group] = None
 
@@ -239,7 +249,7 @@ class ProducerRegistry(_Registry[dict[Peer, Member]]):
             del self._groups[group]
         self._forget(connection, group)
         is_last = connection not in self._of_peer
-        if is_last and self._of_client.get(member.client_id) is connection:
+        if is_last and self.find(member.client_id) is connection:
             del self._of_client[member.client_id]
 
     def drop(self, connection: Peer) -> None:

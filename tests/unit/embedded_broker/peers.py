@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from embedded_broker.core.guards import Caller, Guards
 from embedded_broker.remoting.requests import Connection
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -25,6 +26,10 @@ class Peer(Connection):
 
     def close(self) -> None:
         self.closed = True
+
+
+OWNER = Caller(Guards(), Peer())
+"""Somebody who may do everything: nobody guards the broker."""
 
 
 class RawClient(SocketPeer):

@@ -9,9 +9,9 @@ from functools import partial
 from attrs import define
 
 from embedded_broker.core.administration import Administration
-from embedded_broker.core.filters import Filters
+from embedded_broker.core.filters import LONG, Filters
 from embedded_broker.remoting.endpoint import Endpoint
-from embedded_broker.remoting.long_requests import Work
+from embedded_broker.remoting.long_requests import Work, elsewhere
 from embedded_broker.remoting.requests import Request
 from rocketmq_py.protocol.bodies.groups import ClientConfigCheck, ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
@@ -34,9 +34,11 @@ class ClientManageProcessor:
     _acts: Administration
     _filters: Filters
     _takes_fingerprints: bool
+    _endpoint: Endpoint
 
-    def register(self, endpoint: Endpoint) -> None:
+    def register(self) -> None:
         """Take over the requests of this module."""
+        endpoint = self._endpoint
         endpoint.register_long(RequestCode.HEART_BEAT, self.heartbeat)
         endpoint.register(RequestCode.UNREGISTER_CLIENT, self.unregister)
         endpoint.register_long(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)
@@ -51,9 +53,16 @@ class ClientManageProcessor:
         come along next time.
         """
         command = request.command
-        data = yield partial(HeartbeatData.decode, command.body)
+        data: HeartbeatData = yield partial(HeartbeatData.decode, command.body)
+        subscriptions = (one.subscription_data_set for one in data.consumer_data_set)
+        if any(len(one.sub_string) > LONG for each in subscriptions for one in each):
+            yield elsewhere
         is_outdated = yield from self._acts.clients.heartbeat(
-            request.connection, data, command.language, command.version
+            request.connection,
+            data,
+            command.language,
+            command.version,
+            self._endpoint.caller(request),
         )
         fields = None
         if self._takes_fingerprints:
@@ -73,9 +82,11 @@ class ClientManageProcessor:
 
     def check_config(self, request: Request) -> Work:
         """46: may this subscription be used? Tags always; SQL92 needs enablePropertyFilter."""
-        check = yield partial(ClientConfigCheck.decode, request.command.body)
+        check: ClientConfigCheck = yield partial(ClientConfigCheck.decode, request.command.body)
         asked = check.subscription_data
-        self._filters.check(asked.expression_type, asked.sub_string)
+        if len(asked.sub_string) > LONG:
+            yield elsewhere
+        yield partial(self._filters.check, asked.expression_type, asked.sub_string)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def consumers_of_group(self, request: Request) -> RemotingCommand:

@@ -105,6 +105,7 @@ class ConnectionsProcessor:
             header.msg_id or "",
             header.topic,
             partial(self._tell, request),
+            self._endpoint.caller(request),
         )
 
     def _tell(self, request: Request, relayed: Relayed) -> None:

@@ -1,7 +1,7 @@
 """Where a message is: requests 12 and 33.
 
-RocketMQ's QueryMessageProcessor as far as headers and codes go. A query returns hash collisions
-too; the client compares the keys. Read on: `embedded_broker/core/queries.py`.
+RocketMQ's QueryMessageProcessor as far as headers and codes go. Read on:
+`embedded_broker/core/queries.py`.
 """
 
 from functools import partial
@@ -26,9 +26,11 @@ class QueryMessageProcessor:
     """Finds stored records."""
 
     _queries: Queries
+    _endpoint: Endpoint
 
-    def register(self, endpoint: Endpoint) -> None:
+    def register(self) -> None:
         """Take over the requests of this module."""
+        endpoint = self._endpoint
         endpoint.register_long(RequestCode.QUERY_MESSAGE, self.query)
         endpoint.register(RequestCode.VIEW_MESSAGE_BY_ID, self.view)
 
@@ -50,7 +52,7 @@ class QueryMessageProcessor:
             header.end_timestamp,
             unique=bool(header.unique_key_query),
         )
-        hits = self._queries.hits(places)
+        hits = self._queries.hits(header.topic, header.key, places)
         answer = request.command.answer(
             ResponseCode.SUCCESS,
             ext_fields=QueryMessageResponseHeader(
@@ -62,8 +64,11 @@ class QueryMessageProcessor:
         return answer
 
     def view(self, request: Request) -> RemotingCommand:
-        """33: the record that begins at a commit-log offset; anything else there: 1."""
+        """33: the record that begins at a commit-log offset; anything else there: 1.
+
+        Whose topic it is decides who gets it: a header of 4.9 names none.
+        """
         header = ViewMessageRequestHeader.from_ext(request.command.ext_fields)
         answer = request.command.answer(ResponseCode.SUCCESS)
-        answer.body_parts = (self._queries.at(header.offset),)
+        answer.body_parts = (self._queries.at(header.offset, self._endpoint.caller(request)),)
         return answer

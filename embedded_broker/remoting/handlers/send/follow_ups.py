@@ -66,7 +66,8 @@ class FollowUpProcessor:
                 header.delay_level,
                 header.max_reconsume_times if knows_most else None,
                 bool(header.unit_mode),
-            )
+            ),
+            self._endpoint.caller(request),
         )
         if copy is not None:
             outcome = self._produce.copy(copy)
@@ -93,13 +94,13 @@ class FollowUpProcessor:
             commits=outcome == TRANSACTION_COMMIT,
             was_asked=bool(header.from_transaction_check),
         )
-        self._endings.end(ending)
+        self._endings.end(ending, self._endpoint.caller(request))
         return request.command.answer(ResponseCode.SUCCESS)
 
     def resume_check(self, request: Request) -> RemotingCommand:
         """323: ask again about a half message that was given up, named by its offset id."""
         header = ResumeCheckHalfMessageRequestHeader.from_ext(request.command.ext_fields)
-        self._endings.resume(header.msg_id or "")
+        self._endings.resume(header.msg_id or "", self._endpoint.caller(request))
         return request.command.answer(ResponseCode.SUCCESS)
 
     def recall(self, request: Request) -> RemotingCommand | None:

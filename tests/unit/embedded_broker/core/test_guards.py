@@ -16,6 +16,7 @@ from embedded_broker.core.guards import (
     RemoteAdministration,
     Resource,
     ResourceKind,
+    topic_resource,
 )
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.remoting.code_meanings import action_of
@@ -242,3 +243,19 @@ def test_a_send_from_another_host_may_create_its_topic(reachable: EmbeddedBroker
 
 def test_a_broker_that_nobody_else_reaches_asks_no_guard(broker: EmbeddedBroker) -> None:
     assert not broker._parts().guards
+
+
+@pytest.mark.parametrize(
+    ("topic", "about"),
+    [
+        ("T", Resource(ResourceKind.TOPIC, "T")),
+        ("%RETRY%G", Resource(ResourceKind.GROUP, "G")),
+        ("%DLQ%G", Resource(ResourceKind.TOPIC, "%DLQ%G")),
+        ("rmq_sys_wheel_timer", Resource(ResourceKind.CLUSTER)),
+        ("RMQ_SYS_TRANS_HALF_TOPIC", Resource(ResourceKind.CLUSTER)),
+    ],
+)
+def test_a_retry_topic_is_its_groups_and_one_that_holds_messages_of_all_the_clusters(
+    topic: str, about: Resource
+) -> None:
+    assert topic_resource(topic) == about

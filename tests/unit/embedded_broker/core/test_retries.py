@@ -13,7 +13,7 @@ from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.peers import Peer
+from tests.unit.embedded_broker.peers import OWNER, Peer
 
 
 def parts_of(broker: EmbeddedBroker, **settings: int) -> BrokerParts:
@@ -54,7 +54,7 @@ def test_a_copy_waits_at_a_level_or_goes_to_the_dead_letters(
     parts = parts_of(broker)
     offset = failed(parts, tried)
     with parts.door:
-        copy = retries_of(parts).copy(SentBack(offset, "g", asked))
+        copy = retries_of(parts).copy(SentBack(offset, "g", asked), OWNER)
         record = parts.store.record(offset)
     assert copy is not None
     assert record is not None
@@ -68,7 +68,7 @@ def test_the_clients_own_maximum_counts_instead_of_the_groups(broker: EmbeddedBr
     parts = parts_of(broker)
     offset = failed(parts, 2)
     with parts.door:
-        copy = retries_of(parts).copy(SentBack(offset, "g", 0, max_reconsume_times=2))
+        copy = retries_of(parts).copy(SentBack(offset, "g", 0, max_reconsume_times=2), OWNER)
     assert copy is not None
     assert copy.topic == "%DLQ%g"
 
@@ -77,7 +77,7 @@ def test_a_group_without_retry_queues_wants_no_copy(broker: EmbeddedBroker) -> N
     parts = parts_of(broker, retry_queue_nums=0)
     offset = failed(parts)
     with parts.door:
-        assert retries_of(parts).copy(SentBack(offset, "g", 0)) is None
+        assert retries_of(parts).copy(SentBack(offset, "g", 0), OWNER) is None
 
 
 def test_nothing_is_copied_without_group_or_message(start_broker: StartBroker) -> None:
@@ -87,7 +87,7 @@ def test_nothing_is_copied_without_group_or_message(start_broker: StartBroker) -
         (SentBack(9_999, "g", 0), Reason.FAILED),
     ):
         with parts.door, pytest.raises(Refused) as refused:
-            retries_of(parts).copy(asked)
+            retries_of(parts).copy(asked, OWNER)
         assert refused.value.reason is reason
 
 

@@ -11,7 +11,7 @@ from embedded_broker.core.transactions.ending import Ending, EndTransactions
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.peers import Peer
+from tests.unit.embedded_broker.peers import OWNER, Peer
 
 
 def endings_of(parts: BrokerParts) -> EndTransactions:
@@ -33,7 +33,7 @@ def half_of(parts: BrokerParts, **properties: str) -> Ending:
 
 def end(parts: BrokerParts, ending: Ending) -> None:
     with parts.door:
-        endings_of(parts).end(ending)
+        endings_of(parts).end(ending, OWNER)
 
 
 def delivered(broker: EmbeddedBroker) -> int:

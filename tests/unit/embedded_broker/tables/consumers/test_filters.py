@@ -12,6 +12,7 @@ from embedded_broker.core.filters import Filters
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.consumers.filters import DEAD_MAX, ConsumerFilterTable
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+from tests.unit.embedded_broker.steps import rests
 from tests.unit.embedded_broker.store.store_tools import HandClock
 
 DAY_MS = 86_400_000
@@ -70,7 +71,7 @@ class Rig:
     def told(self, version: int, expression: str, kind: str = "SQL92", topic: str = "T") -> str:
         """What is kept of "g" in "T" after a heartbeat: expression and version."""
         wanted = SubscriptionData(topic, expression, sub_version=version, expression_type=kind)
-        list(self.table.register("g", [wanted]))
+        list(rests(self.table.register("g", [wanted])))
         return self.kept()
 
     def kept(self) -> str:
@@ -135,8 +136,8 @@ def test_of_many_dead_filters_the_oldest_are_forgotten() -> None:
     rig = Rig()
     wanted = [SubscriptionData("T", "a = 1", sub_version=1, expression_type="SQL92")]
     for number in range(DEAD_MAX + 2):
-        list(rig.table.register(f"g{number}", wanted))
-    list(rig.table.register("g", wanted))
+        list(rests(rig.table.register(f"g{number}", wanted)))
+    list(rests(rig.table.register("g", wanted)))
     for number in range(DEAD_MAX + 2):
         rig.table.unregister(f"g{number}")
     left = rig.table.value("T")

@@ -1,0 +1,63 @@
+"""Messages that take too long to be judged inside the door, and filters that are long to make.
+
+Answers: where a filter is made or asked, and how who wanted to read goes on afterwards. Must not
+know: what is read, what a filter looks for. Read on: ``embedded_broker/store/judging.py`` for when
+a message takes too long, ``filters/`` for when a filter does.
+"""
+
+import logging
+from collections.abc import Callable
+
+from attrs import define
+
+from embedded_broker.core.filters import Filters, Unmade
+from embedded_broker.core.refusals import Refused
+from embedded_broker.core.waiters import Waiter, Waiters
+from embedded_broker.door import Door
+from embedded_broker.store.judging import Judging, Unjudged
+
+logger = logging.getLogger(__name__)
+
+
+@define(eq=False, kw_only=True)
+class Outside:
+    """Judges on another thread. ``do`` runs a call there; it refuses when too many wait."""
+
+    _door: Door
+    _filters: Filters
+    _judging: Judging
+    _do: Callable[[Callable[[], None]], None]
+
+    def judge(self, one: Unjudged | Unmade, go_on: Callable[[], None]) -> None:
+        """Make a filter outside the door, or ask it about a message there; then go on inside."""
+
+        def work() -> None:
+            if isinstance(one, Unmade):
+                self._filters.make(one.asked)
+                with self._door:
+                    go_on()
+                return
+            try:
+                accepts = one.wanted.accepts(one.entry, one.properties)
+            except Exception:
+                logger.exception("a filter failed, so the message is passed over")
+                accepts = False
+            with self._door, self._judging.knowing(one.entry, accepts=accepts):
+                go_on()
+
+        self._do(work)
+
+    def judge_for(
+        self, waiter: Waiter, waiters: Waiters, one: Unjudged | Unmade, *, is_over: bool
+    ) -> Refused | None:
+        """Do it for somebody who has waited, and ask again; gives the refusal of too many."""
+
+        def go_on() -> None:
+            if not waiter.peer.closed and not waiter.answer(is_over):
+                waiters.resume(waiter)
+
+        try:
+            self.judge(one, go_on)
+        except Refused as refused:
+            return refused
+        return None
