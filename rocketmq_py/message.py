@@ -15,7 +15,7 @@ from attrs import define, field, fields
 
 from rocketmq_py.errors import DelayConflictError, ReservedPropertyError, UnsupportedOperationError
 from rocketmq_py.protocol import delay as delays
-from rocketmq_py.protocol.compression import BODY_SIZE_MAX
+from rocketmq_py.protocol.compression import BODY_SIZE_MAX, decompress
 from rocketmq_py.protocol.delay import Delay, DelayKind
 from rocketmq_py.protocol.handles import encode_offset_id, unpack_host
 from rocketmq_py.protocol.message_codec import MessageRecord, encode_batch
@@ -27,7 +27,7 @@ from rocketmq_py.protocol.properties import (
     encode_user_properties,
     user_text_problem,
 )
-from rocketmq_py.protocol.sysflag import without_compression
+from rocketmq_py.protocol.sysflag import COMPRESSED, without_compression
 
 logger = logging.getLogger(__name__)
 
@@ -498,9 +498,14 @@ class MessageExt(Message):
         The compressed bit of `sys_flag` is then cleared, as Java's decoder does. Raises BodyError
         for a body that cannot be decompressed to at most `body_size_max` bytes.
         """
+        return cls.as_stored(record, broker_name).unpacked(body_size_max)
+
+    @classmethod
+    def as_stored(cls, record: MessageRecord, broker_name: str = "") -> Self:
+        """Make the message of a stored record, compressed if it is: `sys_flag` says so."""
         return cls(
             record.topic,
-            record.unpacked_body(body_size_max),
+            record.body,
             properties=record.properties,
             flag=record.flag,
             broker_name=broker_name,
@@ -508,7 +513,7 @@ class MessageExt(Message):
             queue_offset=record.queue_offset,
             commit_log_offset=record.commit_log_offset,
             store_size=record.size,
-            sys_flag=without_compression(record.sys_flag),
+            sys_flag=record.sys_flag,
             born_timestamp=record.born_timestamp,
             born_host_bytes=record.born_host,
             store_timestamp=record.store_timestamp,
@@ -517,6 +522,23 @@ class MessageExt(Message):
             reconsume_times=record.reconsume_times,
             prepared_transaction_offset=record.prepared_transaction_offset,
         )
+
+    def unpacked(self, body_size_max: int = BODY_SIZE_MAX) -> Self:
+        """Give this message with its body as it was sent.
+
+        That is the message itself, or if `sys_flag` says that it is compressed a copy, which has
+        the same `properties` object. Raises BodyError as `from_record` does.
+        """
+        sys_flag = self.sys_flag
+        if not sys_flag & COMPRESSED:
+            return self
+        body = decompress(self._body, sys_flag, body_size_max)
+        fresh = object.__new__(type(self))
+        for name, value in self._state().items():
+            object.__setattr__(fresh, name, value)
+        fresh._body = body
+        fresh.sys_flag = without_compression(sys_flag)
+        return fresh
 
     @property
     def msg_id(self) -> str:

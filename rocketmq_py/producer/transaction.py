@@ -349,11 +349,14 @@ class TransactionMQProducer(DefaultMQProducer):
         if questions is None:
             _log.warning("transaction check of %s: there is no listener", message.msg_id)
             return
-        state, remark = _outcome(
-            lambda: questions.check(message),
-            "checkLocalTransactionState Exception",
-            message,
-        )
+
+        def ask() -> LocalTransactionState | None:
+            # Only now: thousands of questions may wait, and small bodies can become large ones.
+            nonlocal message
+            message = message.unpacked(self.config.decompressed_body_max_bytes)
+            return questions.check(message)
+
+        state, remark = _outcome(ask, "checkLocalTransactionState Exception", message)
         try:
             self._tell(
                 engine,
