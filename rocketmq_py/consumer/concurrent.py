@@ -67,7 +67,11 @@ class ConcurrentConsumer:
 
     @pool.default
     def _own_pool(self) -> WorkerPool:
-        return WorkerPool(f"rocketmq-consume-{self._group}", self._config.consume_thread_min)
+        return WorkerPool(
+            f"rocketmq-consume-{self._group}",
+            self._config.consume_thread_min,
+            schedule_after=self._engine.schedule_after,
+        )
 
     def deliver(self, state: PullState, messages: Batch) -> None:
         """Queue listener calls for messages that are in the process queue already."""

@@ -187,7 +187,12 @@ class TransactionMQProducer(DefaultMQProducer):
         engine, life = self._running(), self._life
         if self._executor is None:
             least, most = self._check_threads
-            self._checks = checks = WorkerPool("rocketmq-transaction-check", most, self._hold_max)
+            self._checks = checks = WorkerPool(
+                "rocketmq-transaction-check",
+                most,
+                self._hold_max,
+                schedule_after=engine.instance.schedule_after,
+            )
             life.at_end(checks.close)
             checks.start(least)
         life.at_end(partial(self._ask_no_more, engine))
