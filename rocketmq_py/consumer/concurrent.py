@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 LOCAL_RETRY_WAIT_MS = 5_000
 NO_ROOM_WAIT_MS = 50
 """After so long it is looked again whether listeners have given decompressed bodies back."""
+LOG_EVERY = 1000
+"""One of so many waits is logged."""
 LEVEL_OF_ATTEMPT = 0
 """The delay level that a broker replaces by that of the attempt."""
 SWEEP_HEADS_MAX = 16
@@ -58,6 +60,7 @@ class ConcurrentConsumer:
     _consume: ConsumeFunction
     _clock: Clock
     _told: set[str] = field(factory=set, init=False)
+    _waits: int = field(default=0, init=False)
     bodies: Bodies = field(init=False)
     pool: WorkerPool = field(init=False)
 
@@ -125,8 +128,7 @@ class ConcurrentConsumer:
 
     def _consume_batch(self, state: PullState, batch: Unpacked) -> None:
         if batch.waiting:
-            again = partial(self.deliver, state, batch.waiting)
-            self._engine.schedule_after(NO_ROOM_WAIT_MS, again)
+            self._wait_for_room(state, batch.waiting)
         failed: list[tuple[MessageExt, int]] = []
         for message, error in batch.refused:
             self._tell_refused(state, message, error)
@@ -159,6 +161,20 @@ class ConcurrentConsumer:
         if kept:
             self._again_later(state, tuple(kept))
         self._finish(state, done)
+
+    def _wait_for_room(self, state: PullState, messages: Batch) -> None:
+        if self._waits % LOG_EVERY == 0:
+            logger.warning(
+                "group %s: %d messages of %s wait: %d bytes are decompressed for listeners, "
+                "decompressed_total_max_bytes %d",
+                self._group,
+                len(messages),
+                state.queue,
+                self.bodies.held,
+                self._config.decompressed_total_max_bytes,
+            )
+        self._waits += 1
+        self._engine.schedule_after(NO_ROOM_WAIT_MS, partial(self.deliver, state, messages))
 
     def _tell_refused(self, state: PullState, message: MessageExt, error: BodyError) -> None:
         logger.warning(

@@ -161,6 +161,20 @@ def test_messages_for_which_there_is_no_room_wait_and_no_thread_does() -> None:
     assert len(bench.calls) == 2
 
 
+def test_that_messages_wait_is_logged_with_the_setting(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(decompressed_body_max_bytes=10, decompressed_total_max_bytes=10)
+    with bench.consumer.bodies.reserved(10):
+        bench.deliver(packed(0, b"x"))
+        for _ in range(998):
+            bench.run_scheduled()
+        assert len(caplog.messages) == 1
+        assert "10 bytes are decompressed" in caplog.messages[0]
+        assert "decompressed_total_max_bytes 10" in caplog.messages[0]
+        bench.run_scheduled()
+        bench.run_scheduled()
+        assert len(caplog.messages) == 2
+
+
 def test_plain_messages_pass_while_there_is_no_room() -> None:
     bench = Bench(decompressed_body_max_bytes=10, decompressed_total_max_bytes=10)
     with bench.consumer.bodies.reserved(10):
