@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.push import DefaultMQPushConsumer
     from rocketmq_py.consumer.settings import PushConsumerConfig
     from rocketmq_py.errors import (
+        BodyTooLargeError,
         ClientClosedError,
         ConfigError,
         DelayConflictError,
@@ -104,14 +105,15 @@ _NAMES_OF = {
     "consumer.push": "DefaultMQPushConsumer",
     "consumer.settings": "PushConsumerConfig",
     "errors": (
-        "ClientClosedError ConfigError DelayConflictError DelayOutOfRangeError DelayValueError "
-        "FlowControlError ForkedClientError IllegalStateError InvalidDelayError MQBrokerException "
-        "MQClientException NameServerUnavailableError NoRouteError NotStartedError "
-        "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
-        "RemotingConnectException RemotingException RemotingSendRequestException "
-        "RemotingTimeoutException RemotingTooMuchRequestException ReplyTopicMissingError "
-        "RequestTimeoutException ReservedPropertyError RocketMQError SendAttempt SendFailedError "
-        "SendTimeoutError TooManySendsError TopicNotExistError UnsupportedOperationError"
+        "BodyTooLargeError ClientClosedError ConfigError DelayConflictError "
+        "DelayOutOfRangeError DelayValueError FlowControlError ForkedClientError "
+        "IllegalStateError InvalidDelayError MQBrokerException MQClientException "
+        "NameServerUnavailableError NoRouteError NotStartedError PermissionDeniedError "
+        "RecallNotSupportedError RemotingCommandException RemotingConnectException "
+        "RemotingException RemotingSendRequestException RemotingTimeoutException "
+        "RemotingTooMuchRequestException ReplyTopicMissingError RequestTimeoutException "
+        "ReservedPropertyError RocketMQError SendAttempt SendFailedError SendTimeoutError "
+        "TooManySendsError TopicNotExistError UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
     "producer.batch": "BatchRefusedError",
@@ -133,6 +135,7 @@ _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in na
 __all__ = [
     "ApplicationClock",
     "BatchRefusedError",
+    "BodyTooLargeError",
     "ClientClosedError",
     "ClientConfig",
     "Clock",

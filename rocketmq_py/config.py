@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, Typed
 from attrs import Attribute, define, evolve, field, fields, frozen, setters
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.compression import BODY_SIZE_MAX
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -153,6 +154,7 @@ def one_of(*choices: str) -> Validator:
 
 
 switch = must("be True or False", lambda value: isinstance(value, bool))
+_positive = within(1, unit="bytes")
 a_text = must("be a str", lambda value: isinstance(value, str))
 _a_positive_span = must(
     "be None or a positive timedelta",
@@ -193,6 +195,22 @@ def _credentials(_owner: object, setting: Attribute[Any], value: object) -> None
     if value is not None and not isinstance(value, Credentials) and not callable(value):
         limit = "must be Credentials(access_key, secret_key), or a function that returns them"
         raise ConfigError(setting.name, type(value), limit)  # the value may hold a secret
+
+
+def _within_total(owner: ClientConfig, setting: Attribute[int], value: int) -> None:
+    _positive(owner, setting, value)
+    total = owner.decompressed_total_max_bytes
+    if value > total:
+        limit = f"must not exceed decompressed_total_max_bytes ({total}): raise that first"
+        raise ConfigError(setting.name, value, limit)
+
+
+def _above_body(owner: ClientConfig, setting: Attribute[int], value: int) -> None:
+    _positive(owner, setting, value)
+    body = owner.decompressed_body_max_bytes
+    if value < body:
+        limit = f"must be at least decompressed_body_max_bytes ({body}): lower that first"
+        raise ConfigError(setting.name, value, limit)
 
 
 class Fixable:
@@ -263,6 +281,11 @@ class ClientConfig(Fixable):
         of a second.
     send_latency_enable, start_detector_enable, detect_interval, detect_timeout
         Fault avoidance of producers: avoid slow and failing brokers, and probe them in background.
+    decompressed_body_max_bytes, decompressed_total_max_bytes
+        What compressed messages may become: one body, and all bodies together that the listeners
+        of a consumer have at a time, or that one call returns. A message whose body becomes larger
+        counts as failed: it comes again later as any other, perhaps to a member that takes it, and
+        goes to the dead letters in the end. Cached messages stay compressed.
     vip_channel_enabled
         Send to the broker's port minus 2.
     credentials
@@ -330,6 +353,8 @@ class ClientConfig(Fixable):
     start_detector_enable: bool = field(default=False, validator=switch)
     detect_interval: int = field(default=2_000, validator=milliseconds(1))
     detect_timeout: int = field(default=200, validator=milliseconds(1))
+    decompressed_body_max_bytes: int = field(default=BODY_SIZE_MAX, validator=_within_total)
+    decompressed_total_max_bytes: int = field(default=4 * BODY_SIZE_MAX, validator=_above_body)
     vip_channel_enabled: bool = field(default=False, validator=switch)
     credentials: CredentialsSource | None = field(default=None, validator=_credentials)
     transport: Transport = field(default="auto", validator=one_of("auto", "tcp"))
@@ -413,6 +438,8 @@ class ClientSettings(TypedDict, total=False):
     start_detector_enable: bool
     detect_interval: int
     detect_timeout: int
+    decompressed_body_max_bytes: int
+    decompressed_total_max_bytes: int
     vip_channel_enabled: bool
     credentials: CredentialsSource | None
     transport: Transport

@@ -42,6 +42,7 @@ secrets. Java's names are kept where Java has one; new names end in ``Error``.
         RemotingCommandException (ValueError)
           FrameError   offset, field, limit        HeaderError  field, value
           BodyError    body, reason                RecordError  offset, field
+            BodyTooLargeError                      size_max: decompressed it has more
       other API shapes
         ONSClientException (RuntimeError)          message_id
         ClientException                            request_id; one class per v5 status
@@ -350,6 +351,18 @@ class BodyError(RemotingCommandException):
         self.body = body
         self.reason = reason
         self.offset = offset
+
+
+class BodyTooLargeError(BodyError):
+    """A body is compressed and becomes larger than allowed; `size_max` is the limit in bytes."""
+
+    def __init__(self, body: str, compressed_size: int, size_max: int, setting: str) -> None:
+        super().__init__(
+            body,
+            f"its {compressed_size} bytes become more than the {size_max} bytes of {setting} when "
+            "they are decompressed",
+        )
+        self.size_max = size_max
 
 
 class RecordError(RemotingCommandException):

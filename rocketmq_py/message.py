@@ -15,7 +15,7 @@ from attrs import define, field, fields
 
 from rocketmq_py.errors import DelayConflictError, ReservedPropertyError, UnsupportedOperationError
 from rocketmq_py.protocol import delay as delays
-from rocketmq_py.protocol.compression import BODY_SIZE_MAX
+from rocketmq_py.protocol.compression import BODY_SIZE_MAX, decompress
 from rocketmq_py.protocol.delay import Delay, DelayKind
 from rocketmq_py.protocol.handles import encode_offset_id, unpack_host
 from rocketmq_py.protocol.message_codec import MessageRecord, encode_batch
@@ -25,9 +25,10 @@ from rocketmq_py.protocol.properties import (
     RESERVED,
     Prop,
     encode_user_properties,
+    unique_key_problem,
     user_text_problem,
 )
-from rocketmq_py.protocol.sysflag import without_compression
+from rocketmq_py.protocol.sysflag import COMPRESSED, without_compression
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +57,12 @@ class Message:
     `timedelta` counted from arrival at the broker) and `deliver_at` (an aware `datetime`) are the
     preferred ways to send later; only one of them may be given. A broker refuses delays longer
     than its ``timerMaxDelaySec``, 3 days unless it is changed. `properties` starts as a copy; it
-    may hold what the setters of tags, keys and delays write, and an id. `flag` is a number that
-    RocketMQ stores untouched.
+    may hold what the setters write. `flag` is a number that RocketMQ stores untouched.
+
+    `unique_key` is the message's id (UNIQ_KEY). Without it the first send gives one. A program that
+    keeps it can send the message again after a crash, and consumers see in `MessageExt.msg_id`
+    that both are one. `MessageIds` hands out ids that RocketMQ's tools find; any other 1 to 255
+    visible ASCII characters without a comma are possible.
 
     The body must be bytes, topic and properties text: TypeError otherwise. Raises ValueError for
     properties that cannot be stored and ReservedPropertyError for names that only RocketMQ
@@ -87,6 +92,7 @@ class Message:
         properties: Mapping[str, str] | None = None,
         delay: timedelta | None = None,
         deliver_at: datetime | None = None,
+        unique_key: str | None = None,
         wait_store_msg_ok: bool = True,
     ) -> None:
         self.topic = topic if type(topic) is str else _checked_topic(topic)
@@ -95,6 +101,8 @@ class Message:
         self.properties = _checked_properties(properties) if properties else {}
         self.transaction_id = None
         self._legacy_delays = ()
+        if unique_key is not None:
+            self._take_unique_key(unique_key)
         if tags is not None:
             self.set_tags(tags)
         if keys is not None:
@@ -173,6 +181,23 @@ class Message:
         """
         joined = keys if keys is None or isinstance(keys, str) else _joined(keys)
         return self._write(Prop.KEYS, joined)
+
+    @property
+    def unique_key(self) -> str | None:
+        """The id that its program, or its first send, has given; None removes it."""
+        return self.properties.get(Prop.UNIQ_KEY)
+
+    @unique_key.setter
+    def unique_key(self, unique_key: str | None) -> None:
+        self.set_unique_key(unique_key)
+
+    def set_unique_key(self, unique_key: str | None) -> Self:
+        """Set the id. Raises ValueError for one that cannot travel, TypeError for no text."""
+        if unique_key is None:
+            self.properties.pop(Prop.UNIQ_KEY, None)
+        else:
+            self.properties[Prop.UNIQ_KEY] = _checked_unique_key(unique_key)
+        return self
 
     @property
     def buyer_id(self) -> str | None:
@@ -422,6 +447,14 @@ class Message:
 
     # --- inside ---
 
+    def _take_unique_key(self, unique_key: str) -> None:
+        known = self.properties.get(Prop.UNIQ_KEY, unique_key)
+        if known != unique_key:
+            raise ValueError(
+                f"unique_key={unique_key!r} and UNIQ_KEY={known!r} in properties: give it once"
+            )
+        self.set_unique_key(unique_key)
+
     def _write(self, name: str, value: str | None) -> Self:
         """Write one of RocketMQ's own text properties; None and empty remove it."""
         if value:
@@ -498,9 +531,14 @@ class MessageExt(Message):
         The compressed bit of `sys_flag` is then cleared, as Java's decoder does. Raises BodyError
         for a body that cannot be decompressed to at most `body_size_max` bytes.
         """
+        return cls.as_stored(record, broker_name).unpacked(body_size_max)
+
+    @classmethod
+    def as_stored(cls, record: MessageRecord, broker_name: str = "") -> Self:
+        """Make the message of a stored record, compressed if it is: `sys_flag` says so."""
         return cls(
             record.topic,
-            record.unpacked_body(body_size_max),
+            record.body,
             properties=record.properties,
             flag=record.flag,
             broker_name=broker_name,
@@ -508,7 +546,7 @@ class MessageExt(Message):
             queue_offset=record.queue_offset,
             commit_log_offset=record.commit_log_offset,
             store_size=record.size,
-            sys_flag=without_compression(record.sys_flag),
+            sys_flag=record.sys_flag,
             born_timestamp=record.born_timestamp,
             born_host_bytes=record.born_host,
             store_timestamp=record.store_timestamp,
@@ -517,6 +555,23 @@ class MessageExt(Message):
             reconsume_times=record.reconsume_times,
             prepared_transaction_offset=record.prepared_transaction_offset,
         )
+
+    def unpacked(self, body_size_max: int = BODY_SIZE_MAX) -> Self:
+        """Give this message with its body as it was sent.
+
+        That is the message itself, or if `sys_flag` says that it is compressed a copy, which has
+        the same `properties` object. Raises BodyError as `from_record` does.
+        """
+        sys_flag = self.sys_flag
+        if not sys_flag & COMPRESSED:
+            return self
+        body = decompress(self._body, sys_flag, body_size_max)
+        fresh = object.__new__(type(self))
+        for name, value in self._state().items():
+            object.__setattr__(fresh, name, value)
+        fresh._body = body
+        fresh.sys_flag = without_compression(sys_flag)
+        return fresh
 
     @property
     def msg_id(self) -> str:
@@ -604,7 +659,19 @@ def _checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
         reason = "only RocketMQ writes it; forward a message with Message.from_ext"
         name = next(name for name in checked if name in _RECEIVED_PROPERTIES)
         raise ReservedPropertyError(name, reason)
+    if Prop.UNIQ_KEY in checked:
+        _checked_unique_key(checked[Prop.UNIQ_KEY])
     return checked
+
+
+def _checked_unique_key(unique_key: object) -> str:
+    if not isinstance(unique_key, str):
+        kind = type(unique_key).__name__
+        raise TypeError(f"a unique_key is a str, not {kind} {unique_key!r}")
+    problem = unique_key_problem(unique_key)
+    if problem is not None:
+        raise ValueError(f"unique_key {problem}")
+    return unique_key
 
 
 def _are_plain(properties: dict[str, str]) -> bool:

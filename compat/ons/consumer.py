@@ -160,7 +160,13 @@ class Consumer(Client):
         self._keeper = threading.Thread(
             target=self._ended.wait, name="ons-consumer-keeper", daemon=False
         )
-        self._keeper.start()
+        try:
+            self._keeper.start()
+        except RuntimeError as error:  # the system has no thread left
+            self._consumer.shutdown()
+            raise ONSClientException(
+                f"the consumer cannot keep its program alive: {error}; start again with a new one"
+            ) from error
 
     def _shutdown(self) -> None:
         try:

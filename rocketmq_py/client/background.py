@@ -15,11 +15,14 @@ from functools import partial
 from queue import SimpleQueue
 
 from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import MQClientException
+from rocketmq_py.threads import RETRY_MS, ScheduleAfter, started, tell_of_shortage
 
 _log = logging.getLogger(__name__)
 
 CANCELLED_MAX = 4_096
 """Cancelled entries that may stay in the heap before it is rebuilt."""
+START_AGAIN_S = 0.05
 LAST_BREATH_S = 1.0
 """How long a thread that has done its work may take to be gone."""
 
@@ -109,6 +112,26 @@ class Timer:
         self._thread: threading.Thread | None = None
         self._closed = False
 
+    def start(self, wait_s: float) -> None:
+        """Have the thread from now on; it is what tries again when other threads are missing.
+
+        Raises `MQClientException` when the system starts no thread within ``wait_s`` seconds.
+        """
+        deadline = monotonic() + wait_s
+        while True:
+            with self._condition:
+                if self._closed or self._has_thread():
+                    return
+            tell_of_shortage()
+            if monotonic() >= deadline:
+                raise MQClientException(
+                    f"thread {self._name} cannot be started within {wait_s} s, "
+                    f"{threading.active_count()} run in this process: look at the limits of "
+                    "threads of its user (ulimit -u) and of its container (pids), then start a "
+                    "new client"
+                )
+            threading.Event().wait(START_AGAIN_S)
+
     def schedule_after(self, delay_ms: float, task: Callable[[], object]) -> TimerHandle:
         """Run ``task`` once after ``delay_ms``; on a closed timer it never runs."""
         handle = TimerHandle(self, task, None)
@@ -138,10 +161,18 @@ class Timer:
                 self._cancelled = 0
             heapq.heappush(heap, (due, next(self._sequence), handle))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                self._has_thread()
             elif heap[0][2] is handle:
                 self._condition.notify()
+
+    def _has_thread(self) -> bool:
+        """Start the thread unless it runs, under the lock; False when that is impossible now."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            if not started(thread):
+                return False
+            self._thread = thread
+        return True
 
     def _run(self) -> None:
         while True:
@@ -172,11 +203,21 @@ class WorkerPool:
     """Up to ``threads`` daemon threads that run tasks in order of arrival.
 
     At most ``tasks_max`` tasks wait (None: whoever gives them has a bound); one more is refused.
-    Threads start when work waits and none is idle.
+    Threads start when work waits and none is idle. While the system starts none, tasks wait, and
+    ``schedule_after`` is asked to try again; without it the next task does.
     """
 
-    def __init__(self, name: str, threads: int, tasks_max: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        tasks_max: int | None = None,
+        *,
+        schedule_after: ScheduleAfter | None = None,
+    ) -> None:
         self._name = name
+        self._schedule_after = schedule_after
+        self._tries_again = False
         self._size = threads
         self._tasks_max = tasks_max
         self._lock = threading.Lock()
@@ -210,7 +251,8 @@ class WorkerPool:
         """Start threads before there is work, until there are so many."""
         with self._lock:
             while not self._closed and len(self._threads) < min(threads, self._size):
-                self._add_thread()
+                if not self._add_thread():
+                    return
 
     def submit(self, task: Callable[..., object], *args: object) -> bool:
         """Run ``task(*args)`` on a worker; False when the pool is full or closed."""
@@ -270,14 +312,25 @@ class WorkerPool:
             self._idle -= 1
             self._calls.put(None)
         elif not self._closed and len(self._threads) < self._size:
-            self._add_thread()
-            self._called = True
+            self._called = self._add_thread()
 
-    def _add_thread(self) -> None:
+    def _add_thread(self) -> bool:
         name = f"{self._name}-{next(self._serial)}"
         thread = threading.Thread(target=self._work, name=name, daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        if started(thread):
+            self._threads.append(thread)
+            return True
+        if self._schedule_after is not None and not self._tries_again:
+            self._tries_again = True
+            self._schedule_after(RETRY_MS, self._try_again)
+        return False
+
+    def _try_again(self) -> None:
+        """Start the thread that was missing, if there is still work for it."""
+        with self._lock:
+            self._tries_again = False
+            self._call_another()
+        tell_of_shortage()
 
     def _call_all(self) -> None:
         for _ in range(self._idle):
@@ -332,7 +385,7 @@ class GrowingPool(WorkerPool):
     """
 
     def __init__(self, name: str, threads: int, timer: Timer) -> None:
-        super().__init__(name, threads)
+        super().__init__(name, threads, schedule_after=timer.schedule_after)
         self._least = threads
         self._timer = timer
         self._watched = False

@@ -519,7 +519,7 @@ class Connections:
             if self._closed:  # meanwhile; nobody would close a thread that is made now
                 raise self._shut(address)
             if self._io is None:
-                self._io = IoThread("rocketmq-client-io")
+                self._io = IoThread("rocketmq-client-io", schedule_after=self._timer.schedule_after)
             return self._io
 
     def _shut(self, address: str) -> RemotingConnectException:

@@ -42,6 +42,8 @@ from rocketmq_py.transport.inproc import Existing
 
 _log = logging.getLogger(__name__)
 
+THREAD_WAIT_S = 2.0
+"""How long a start waits for its first thread."""
 ROUTE_FIRST_MS = 10
 HEARTBEAT_FIRST_MS = 1_000
 PERSIST_FIRST_MS = 10_000
@@ -101,8 +103,13 @@ class ClientInstance:
         self._callbacks = GrowingPool(
             "rocketmq-client-callback", self.config.client_callback_executor_threads, self._timer
         )
-        self._answers = WorkerPool("rocketmq-client-answer", ANSWER_THREADS, TASKS_MAX)
-        self._background = WorkerPool("rocketmq-client-background", BACKGROUND_THREADS, TASKS_MAX)
+        after = self._timer.schedule_after
+        self._answers = WorkerPool(
+            "rocketmq-client-answer", ANSWER_THREADS, TASKS_MAX, schedule_after=after
+        )
+        self._background = WorkerPool(
+            "rocketmq-client-background", BACKGROUND_THREADS, TASKS_MAX, schedule_after=after
+        )
         self._rebalance_asked = False
         self._rebalance_runs = False
         self.connections = Connections(
@@ -132,9 +139,12 @@ class ClientInstance:
     def start(self) -> None:
         """Start the background tasks; nothing is sent yet. Idempotent while running.
 
-        Raises `ClientClosedError` after the end, `ForkedClientError` in a forked child.
+        Raises `ClientClosedError` after the end, `ForkedClientError` in a forked child,
+        `MQClientException` when the system starts no thread. Later threads may be missing for a
+        while: what they do waits.
         """
         self.check_usable(started=False)
+        self._timer.start(THREAD_WAIT_S)
         with self._lock:
             if self._state == "running":
                 return

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 
 from rocketmq_py.client.answers import check_answer
+from rocketmq_py.client.call_bodies import CallBodies
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queue_requests import QueueRequests
 from rocketmq_py.clock import wall_ms
@@ -31,7 +32,7 @@ from rocketmq_py.protocol.headers.consume import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
-from rocketmq_py.protocol.message_codec import decode_records
+from rocketmq_py.protocol.message_codec import decode_record, iter_records
 
 CREATE_ATTEMPTS = 5
 UNIQUE_MAX = 32
@@ -134,7 +135,7 @@ class Queries(QueueRequests):
             header = ViewMessageRequestHeader(offset=offset, topic=topic)
             answer = self._ask_at(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
             if answer.code == ResponseCode.SUCCESS:
-                return self._messages(answer.body, "")[0]
+                return CallBodies(self._instance.config).message(decode_record(answer.body))
         return self._by_unique_id(topic, msg_id)
 
     def _by_unique_id(self, topic: str, msg_id: str) -> MessageExt:
@@ -160,6 +161,7 @@ class Queries(QueueRequests):
             unique_key_query=True if unique else None,
         )
         newest, messages = 0, []
+        bodies = CallBodies(self._instance.config)
         first: Exception | None = None
         for name, address in self._masters_of(topic):
             try:
@@ -173,7 +175,8 @@ class Queries(QueueRequests):
             told = QueryMessageResponseHeader.from_ext(answer.ext_fields)
             newest = max(newest, told.index_last_update_timestamp)
             # The index knows hashes: another key may have the same one.
-            messages += [m for m in self._messages(answer.body, name) if fits(m)]
+            found = (bodies.message(record, name) for record in iter_records(answer.body))
+            messages += [message for message in found if fits(message)]
         if not messages:
             raise MQClientException(
                 f"no message of topic {topic} has the key {key!r}: the time range, or the index "
@@ -183,9 +186,6 @@ class Queries(QueueRequests):
             ) from first
         messages.sort(key=lambda message: message.store_timestamp)
         return QueryResult(newest, tuple(messages[:max_num] if unique else messages))
-
-    def _messages(self, body: bytes, broker_name: str) -> list[MessageExt]:
-        return [MessageExt.from_record(record, broker_name) for record in decode_records(body)]
 
     # --- asking ----------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import TypeVar, Unpack
 from attrs import frozen
 
 from rocketmq_py.client.answers import check_answer
+from rocketmq_py.client.call_bodies import CallBodies
 from rocketmq_py.client.caller import Caller
 from rocketmq_py.client.queue_pulls import PulledRun, pull_calls
 from rocketmq_py.client.queue_requests import (
@@ -292,7 +293,8 @@ class QueueAccess(Caller):
         Without ``with_body`` its body is left empty, so a broken one does no harm.
         """
         pulled = self.pull(queue, offset, 1).result()
-        return self._message_in(queue, offset, pulled, with_body=with_body)
+        bodies = CallBodies(self.config)
+        return self._message_in(queue, offset, pulled, bodies, with_body=with_body)
 
     def messages_at(
         self, places: Iterable[tuple[MessageQueue, int]], *, with_body: bool = True
@@ -304,15 +306,25 @@ class QueueAccess(Caller):
         pulled = side_by_side(
             places, lambda place: place[0].broker_name, lambda place: self.pull(*place, 1)
         )
-        return {
-            place: answer
-            if isinstance(answer, RocketMQError)
-            else self._message_in(*place, answer, with_body=with_body)
-            for place, answer in pulled.items()
-        }
+        bodies = CallBodies(self.config)
+        found: dict[tuple[MessageQueue, int], MessageExt | RocketMQError | None] = {}
+        for place, answer in pulled.items():
+            try:
+                if isinstance(answer, RocketMQError):
+                    raise answer
+                found[place] = self._message_in(*place, answer, bodies, with_body=with_body)
+            except RocketMQError as error:
+                found[place] = error
+        return found
 
     def _message_in(
-        self, queue: MessageQueue, offset: int, pulled: RawPull, *, with_body: bool
+        self,
+        queue: MessageQueue,
+        offset: int,
+        pulled: RawPull,
+        bodies: CallBodies,
+        *,
+        with_body: bool,
     ) -> MessageExt | None:
         if not pulled.found:
             return None
@@ -322,7 +334,7 @@ class QueueAccess(Caller):
             return None
         if not with_body:
             record.body, record.sys_flag = b"", without_compression(record.sys_flag)
-        message = MessageExt.from_record(record, queue.broker_name)
+        message = bodies.message(record, queue.broker_name)
         message.topic = self._bare(message.topic)
         return message
 

@@ -7,11 +7,12 @@ public face for programs that encode and decode many messages at once. Read on:
 """
 
 import threading
+from collections.abc import Iterator
 
 from rocketmq_py.client.pool import local_address
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.checksum import CRC_MASK, crc32
-from rocketmq_py.protocol.compression import compress
+from rocketmq_py.protocol.compression import BODY_SIZE_MAX, compress
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.inner_batch import unwrapped_records
 from rocketmq_py.protocol.message_codec import MAGIC_V1, decode_record
@@ -19,8 +20,7 @@ from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, is_system_topic, top
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, RESERVED, user_text_problem
 from rocketmq_py.protocol.sysflag import (
     COMPRESSED,
-    INNER_BATCH,
-    NEED_UNWRAP,
+    WRAPPED,
     CompressionType,
     with_compression,
     without_compression,
@@ -32,8 +32,12 @@ _SUFFIX_BITS = 48
 
 
 class MessageIds:
-    """Hands out blocks of message ids (UNIQ_KEY), unique among all processes.
+    """Hands out message ids (UNIQ_KEY) that are unique among all processes, one or a block.
 
+    An id is what `Message` takes as ``unique_key``. RocketMQ's tools read sender and time in it.
+
+    >>> len(MessageIds().next())
+    32
     >>> prefix, first = MessageIds().block(3)
     >>> ids = [f"{prefix}{first + number:012X}" for number in range(3)]
     >>> {len(one) for one in ids}
@@ -45,6 +49,11 @@ class MessageIds:
         self._lock = threading.Lock()
         self._prefix = ""
         self._next = 0
+
+    def next(self) -> str:
+        """Give one new id. Thread-safe."""
+        prefix, number = self.block(1)
+        return f"{prefix}{number:0{_SUFFIX_DIGITS}X}"
 
     def block(self, count: int) -> tuple[str, int]:
         """Reserve ``count`` ids: id number k is prefix + 12 upper-case hex digits of first + k.
@@ -69,7 +78,7 @@ class RawMessages:
     RECORD_MAGIC = MAGIC_V1 & 0xFFFF_FFFF
     """First magic of a stored record: hosts may be IPv6, the topic has at most 127 bytes."""
 
-    WRAPPED = INNER_BATCH | NEED_UNWRAP
+    WRAPPED = WRAPPED
     """Bits of the `sys_flag` of a record that holds a batch."""
 
     PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX
@@ -90,23 +99,28 @@ class RawMessages:
         *,
         check_crc: bool = False,
         with_body: bool = True,
+        body_size_max: int = BODY_SIZE_MAX,
     ) -> MessageExt:
         """Read the record that begins at ``offset``; its body is decompressed.
 
         Without ``with_body`` the body is left empty, so a broken one does no harm. Raises
-        `RecordError` or `BodyError` when the record cannot be read.
+        `RecordError` or `BodyError` when the record cannot be read, `BodyTooLargeError` when its
+        body would have more than ``body_size_max`` bytes.
         """
         record = decode_record(raw, offset, check_crc=check_crc)
         sys_flag = record.sys_flag
         if not with_body:
             record.body, record.sys_flag = b"", without_compression(sys_flag)
-        message = MessageExt.from_record(record, broker_name)
+        message = MessageExt.from_record(record, broker_name, body_size_max=body_size_max)
         message.sys_flag = sys_flag  # as stored, the compressed bit included
         return message
 
     @staticmethod
-    def unwrapped(raw: bytes | memoryview, start: int, end: int) -> bytes:
-        """Give pulled records in which each message of a batch is a record of its own.
+    def unwrapped(raw: bytes | memoryview, start: int, end: int) -> Iterator[bytes]:
+        """Give pulled records one after the other, those of a batch together.
+
+        Each message of a batch is a record of its own then. A compressed batch is decompressed
+        when it is its turn, so a caller that joins the records bounds their size.
 
         Brokers store a batch for a BatchCQ topic as one record, whose `sys_flag` has the bits of
         `WRAPPED`. Of its messages those from queue offset ``start`` to before ``end`` are given.

@@ -36,7 +36,10 @@ class Replies:
         return len(self._waiting)
 
     def expect(self, correlation_id: str, on_reply: OnReply) -> None:
-        """Let ``on_reply`` have the reply, on a background thread; it must not block."""
+        """Let ``on_reply`` have the reply as it was sent, on a background thread.
+
+        It may be compressed (`MessageExt.unpacked`). ``on_reply`` must not block.
+        """
         with self._lock:
             self._waiting[correlation_id] = on_reply
 
@@ -63,26 +66,21 @@ class Replies:
 
 
 def read_reply(command: RemotingCommand) -> MessageExt:
-    """Make the message of a request 326; it gets the property ARRIVE_TIME."""
+    """Make the message of a request 326, compressed if it is; it gets the property ARRIVE_TIME."""
     from rocketmq_py.message import MessageExt  # most producers only send
-    from rocketmq_py.protocol.compression import decompress
     from rocketmq_py.protocol.headers.send import PushReplyMessageRequestHeader
     from rocketmq_py.protocol.properties import decode_properties
-    from rocketmq_py.protocol.sysflag import COMPRESSED, without_compression
 
     header = PushReplyMessageRequestHeader.from_ext(command.ext_fields)
-    body = bytes(command.body)
-    if header.sys_flag & COMPRESSED:
-        body = decompress(body, header.sys_flag)
     properties = decode_properties(header.properties or "")
     properties[Prop.ARRIVE_TIME] = str(wall_ms())
     return MessageExt(
         header.topic,
-        body,
+        bytes(command.body),
         properties=properties,
         flag=header.flag,
         queue_id=header.queue_id,
-        sys_flag=without_compression(header.sys_flag),
+        sys_flag=header.sys_flag,
         born_timestamp=header.born_timestamp,
         born_host_bytes=_packed(header.born_host),
         store_timestamp=header.store_timestamp,

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class TransactionCheck(NamedTuple):
-    """One question of a broker: its address, its header, and the half message."""
+    """One question of a broker: its address, its header, and the half message as it is stored."""
 
     address: str
     header: CheckTransactionStateRequestHeader
@@ -61,7 +61,7 @@ class TransactionChecks:
 
         header = CheckTransactionStateRequestHeader.from_ext(command.ext_fields)
         record = decode_record(command.body)
-        message = MessageExt.from_record(record, header.broker_name or "")
+        message = MessageExt.as_stored(record, header.broker_name or "")
         message.transaction_id = message.properties.get(Prop.UNIQ_KEY)
         group = message.properties.get(Prop.PGROUP, "")
         with self._lock:

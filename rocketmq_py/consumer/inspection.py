@@ -115,7 +115,9 @@ class Inspection:
 
     def consume(self, body: bytes, broker_name: str) -> ConsumeDirectlyResult:
         """Let the listener handle a stored message now, and say what came of it (309)."""
-        message = MessageExt.from_record(decode_record(body), broker_name)
+        body_size_max = self._config.decompressed_body_max_bytes
+        record = decode_record(body)
+        message = MessageExt.from_record(record, broker_name, body_size_max=body_size_max)
         if message.topic == retry_topic(self._group):
             message.topic = message.properties.get(Prop.RETRY_TOPIC, message.topic)
         queue = MessageQueue(message.topic, broker_name, message.queue_id)

@@ -18,16 +18,17 @@ from rocketmq_py.send_result import MessageQueue
 class ProcessQueue:
     """Cached, unfinished messages of one queue; every method may be called by any thread.
 
-    `count` and `size` (bytes of bodies) feed the flow control; `dropped` turns True once, when the
-    queue is taken away, and from then on results for it are thrown away. `last_pull` is the
-    monotonic second of the last pull, for the check that pulling has not died.
+    `count` and `size` feed the flow control: bytes of bodies as they are cached, and of those that
+    listeners have decompressed. `dropped` turns True once, when the queue is taken away, and from
+    then on results for it are thrown away. `last_pull` is the monotonic second of the last pull,
+    for the check that pulling has not died.
     """
 
     __slots__ = ("_live", "_lock", "_next", "_order", "count", "dropped", "last_pull", "size")
 
     def __init__(self, *, last_pull: float) -> None:
         self._lock = threading.Lock()
-        self._live: dict[int, MessageExt] = {}
+        self._live: dict[int, tuple[MessageExt, int]] = {}  # with what was counted for it
         # Offsets in rising order, finished ones included until they reach an end: the smallest
         # and the largest unfinished one are then found without sorting or searching.
         self._order: deque[int] = deque()
@@ -45,14 +46,20 @@ class ProcessQueue:
                 offset = message.queue_offset
                 if offset in live:
                     continue
-                live[offset] = message
+                size = len(message.body)
+                live[offset] = message, size
                 self.count += 1
-                self.size += len(message.body)
+                self.size += size
                 if offset >= self._next:
                     self._order.append(offset)
                     self._next = offset + 1
                 else:
                     self._insert(offset)
+
+    def grow(self, size: int) -> None:
+        """Count bytes, fewer if negative, that decompressed bodies take besides the cached ones."""
+        with self._lock:
+            self.size += size
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
         """Forget finished messages and return the offset that may be committed now.
@@ -68,7 +75,7 @@ class ProcessQueue:
                 gone = live.pop(message.queue_offset, None)
                 if gone is not None:
                     self.count -= 1
-                    self.size -= len(gone.body)
+                    self.size -= gone[1]
             return self._first_unfinished()
 
     def holds(self, message: MessageExt) -> bool:
@@ -78,8 +85,8 @@ class ProcessQueue:
     def head(self) -> MessageExt | None:
         """Return the unfinished message with the smallest offset."""
         with self._lock:
-            first = self._first_unfinished()
-            return self._live.get(first)
+            found = self._live.get(self._first_unfinished())
+            return None if found is None else found[0]
 
     @property
     def max_span(self) -> int:

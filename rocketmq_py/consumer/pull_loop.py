@@ -238,9 +238,11 @@ class PullLoop:
         if received.stopped_at is not None:
             # Nothing behind an unreadable record is taken, and nothing is skipped in silence.
             state.next_offset = received.stopped_at
-            self._failed(state, received.problem)
-            return
-        state.next_offset = answer.next_offset
+            if received.problem is not None:
+                self._failed(state, received.problem)
+                return
+        else:
+            state.next_offset = answer.next_offset
         if messages and self._config.pull_interval > 0:
             self._later(state, self._config.pull_interval, "pull_interval")
         else:

@@ -13,7 +13,7 @@ from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.protocol.properties import Prop
-from rocketmq_py.protocol.sysflag import COMPRESSED
+from rocketmq_py.protocol.sysflag import COMPRESSED, COMPRESSION_MASK, WRAPPED
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +70,10 @@ class SendBack:
 
     def _publish(self, message: MessageExt) -> None:
         copy = Message(retry_topic(self._group), message.body, flag=message.flag)
-        sys_flag = 0
-        if len(copy.body) >= COMPRESS_OVER:
+        sys_flag = message.sys_flag & (COMPRESSED | COMPRESSION_MASK | WRAPPED)
+        if not sys_flag & COMPRESSED:
+            sys_flag &= WRAPPED  # a plain body may have kept the type
+        if not sys_flag and len(copy.body) >= COMPRESS_OVER:
             copy.body = compress(copy.body)
             sys_flag = COMPRESSED
         properties = copy.properties

@@ -13,7 +13,12 @@ from copy import copy
 from uuid import uuid4
 
 from rocketmq_py.clock import monotonic
-from rocketmq_py.errors import ClientClosedError, MQClientException, RequestTimeoutException
+from rocketmq_py.errors import (
+    BodyError,
+    ClientClosedError,
+    MQClientException,
+    RequestTimeoutException,
+)
 from rocketmq_py.message import Message, MessageBatch, MessageExt
 from rocketmq_py.producer.attempts import Choose
 from rocketmq_py.producer.outcome import CallbackFuture
@@ -40,7 +45,13 @@ class Requester:
         correlation_id = str(uuid4())
         outgoing = self._prepared(message, correlation_id, timeout_ms)
         future: CallbackFuture[MessageExt] = CallbackFuture(self._instance)
-        request = _Request(message.topic, timeout_ms, future, lambda: self._forget(correlation_id))
+        request = _Request(
+            message.topic,
+            timeout_ms,
+            future,
+            lambda: self._forget(correlation_id),
+            self._instance.config.decompressed_body_max_bytes,
+        )
         self._waiting[correlation_id] = request
         self._instance.replies.expect(correlation_id, request.replied)
         request.cancel_timer = self._instance.schedule_after(timeout_ms, request.expire).cancel
@@ -116,11 +127,13 @@ class _Request:
         timeout_ms: int,
         future: CallbackFuture[MessageExt],
         forget: Callable[[], None],
+        body_size_max: int,
     ) -> None:
         self._topic = topic
         self._timeout_ms = timeout_ms
         self._future = future
         self._forget = forget
+        self._body_size_max = body_size_max
         self._deadline = monotonic() + timeout_ms / 1000
         self._is_sent = False
         self.cancel_timer: Callable[[], None] = _nothing
@@ -143,8 +156,18 @@ class _Request:
             self.end(None, failed)
 
     def replied(self, reply: MessageExt) -> None:
-        """Take the reply."""
-        self.end(reply, None)
+        """Take the reply; one that cannot be decompressed ends the request, too."""
+        try:
+            plain = reply.unpacked(self._body_size_max)
+        except BodyError as error:
+            failed = MQClientException(
+                f"the reply to the request to topic {self._topic} cannot be read: {error}",
+                topic=self._topic,
+            )
+            failed.__cause__ = error
+            self.end(None, failed)
+        else:
+            self.end(plain, None)
 
     def expire(self) -> None:
         """Take that the time is over."""

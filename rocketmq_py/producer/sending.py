@@ -88,6 +88,7 @@ class Sender:
             "rocketmq-async-sender",
             kernel.config.async_sender_threads,
             kernel.config.async_sender_queue,
+            schedule_after=kernel.instance.schedule_after,
         )
 
     # --- sending ---------------------------------------------------------------------------

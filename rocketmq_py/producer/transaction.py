@@ -187,7 +187,12 @@ class TransactionMQProducer(DefaultMQProducer):
         engine, life = self._running(), self._life
         if self._executor is None:
             least, most = self._check_threads
-            self._checks = checks = WorkerPool("rocketmq-transaction-check", most, self._hold_max)
+            self._checks = checks = WorkerPool(
+                "rocketmq-transaction-check",
+                most,
+                self._hold_max,
+                schedule_after=engine.instance.schedule_after,
+            )
             life.at_end(checks.close)
             checks.start(least)
         life.at_end(partial(self._ask_no_more, engine))
@@ -349,11 +354,14 @@ class TransactionMQProducer(DefaultMQProducer):
         if questions is None:
             _log.warning("transaction check of %s: there is no listener", message.msg_id)
             return
-        state, remark = _outcome(
-            lambda: questions.check(message),
-            "checkLocalTransactionState Exception",
-            message,
-        )
+
+        def ask() -> LocalTransactionState | None:
+            # Only now: thousands of questions may wait, and small bodies can become large ones.
+            nonlocal message
+            message = message.unpacked(self.config.decompressed_body_max_bytes)
+            return questions.check(message)
+
+        state, remark = _outcome(ask, "checkLocalTransactionState Exception", message)
         try:
             self._tell(
                 engine,

@@ -11,16 +11,25 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from rocketmq_py.errors import BodyError
+from rocketmq_py.errors import BodyError, BodyTooLargeError
 from rocketmq_py.protocol.sysflag import CompressionType, compression_number
 
 BODY_SIZE_MAX: Final = 64 * 1024 * 1024
 """Bytes to which a body may grow by default: sixteen times what an unchanged broker takes."""
+BODY_SIZE_SETTING: Final = "decompressed_body_max_bytes"
+"""The setting of clients that changes it."""
 
 DEFAULT_LEVEL: Final = 5
 """What Java's client uses for every type."""
 
 _ZSTD_PIECE: Final = 64
+
+_GROWTH_MAX: Final[dict[int, int]] = {
+    CompressionType.UNSPECIFIED: 1_032,  # 258 bytes for two bits
+    CompressionType.ZLIB: 1_032,
+    CompressionType.LZ4: 255,  # a byte lengthens a match by so many
+    CompressionType.ZSTD: 32_768,  # a block of 128 KiB for four bytes
+}
 
 
 def compress(
@@ -36,13 +45,21 @@ def compress(
     return zlib.compress(body, level)
 
 
-def decompress(body: bytes, sys_flag: int, size_max: int = BODY_SIZE_MAX) -> bytes:
+def decompressed_size_max(size: int, sys_flag: int) -> int:
+    """Say how many bytes a compressed body of so many bytes can become at most, at least 1."""
+    return max(1, size * _GROWTH_MAX.get(compression_number(sys_flag), 1))
+
+
+def decompress(
+    body: bytes, sys_flag: int, size_max: int = BODY_SIZE_MAX, setting: str = BODY_SIZE_SETTING
+) -> bytes:
     """Give the original of a compressed body, whose type is read from its `sys_flag`.
 
     Type bits of 0 mean zlib. Never builds much more than `size_max` bytes (with Zstandard up to
-    8 MiB more), however small the input: a larger original raises BodyError, and so do a
-    truncated or foreign stream, an unknown type, and a type whose extra is not installed. What
-    follows the end of the stream is not looked at.
+    8 MiB more), however small the input: a larger original raises BodyTooLargeError, which names
+    the ``setting`` that the limit is from. A truncated or foreign stream, an unknown type, and a
+    type whose extra is not installed raise BodyError. What follows the end of the stream is not
+    looked at.
     """
     number = compression_number(sys_flag)
     if number in {CompressionType.UNSPECIFIED, CompressionType.ZLIB}:
@@ -54,7 +71,7 @@ def decompress(body: bytes, sys_flag: int, size_max: int = BODY_SIZE_MAX) -> byt
     else:
         raise BodyError("message", f"compression type {number} is unknown (sysFlag {sys_flag:#x})")
     if len(original) > size_max:
-        raise BodyError("message", f"decompressed it has more than the {size_max} bytes allowed")
+        raise BodyTooLargeError("message", len(body), size_max, setting)
     return original
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from rocketmq_py.errors import BodyError, RecordError
 from rocketmq_py.protocol.checksum import CRC_MASK, crc32
+from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
 from rocketmq_py.protocol.message_codec import (
     Buffer,
     MessageRecord,
@@ -21,12 +22,11 @@ from rocketmq_py.protocol.message_codec import (
     encode_neighbours,
 )
 from rocketmq_py.protocol.properties import Prop
-from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP, without_compression
+from rocketmq_py.protocol.sysflag import WRAPPED, without_compression
 
 BATCH_MAX: Final = 32_767
 """Most messages of a batch that is one record: their number has two bytes in a queue."""
 
-_WRAPPED: Final = INNER_BATCH | NEED_UNWRAP
 _ITEM_SIZE: Final = 22
 _SYS_FLAG_AT: Final = 36
 _BASE: Final = f"{Prop.INNER_BASE}\x01".encode()
@@ -43,21 +43,23 @@ def inner_count(properties: bytes) -> int:
 
 def is_wrapped(record: MessageRecord) -> bool:
     """Whether a record is to be taken apart."""
-    return record.sys_flag & _WRAPPED == _WRAPPED
+    return record.sys_flag & WRAPPED == WRAPPED
 
 
-def unwrap(record: MessageRecord) -> list[MessageRecord]:
+def unwrap(record: MessageRecord, size_max: int = FRAME_SIZE_MAX) -> list[MessageRecord]:
     """Give the messages of a record: itself, unless it is a batch.
 
     Those of a batch have their own body, flag and properties, and the rest from their record; the
     two bits are gone from their sys flag. `size` is that of the item in the body. Raises
-    RecordError or BodyError when the body is no batch.
+    RecordError or BodyError when the body is no batch, BodyTooLargeError when it has more than
+    ``size_max`` bytes once it is decompressed. Clients compress no batches; without more said one
+    may take as much memory as a plain one could.
     """
     if not is_wrapped(record):
         return [record]
-    sys_flag = without_compression(record.sys_flag) & ~_WRAPPED
+    sys_flag = without_compression(record.sys_flag) & ~WRAPPED
     try:
-        items = decode_batch(record.unpacked_body(), BATCH_MAX)
+        items = decode_batch(record.unpacked_body(size_max, "a frame"), BATCH_MAX)
     except RecordError as error:
         reason = f"no batch, at byte {error.offset} {error.field}: {error.reason}"
         raise RecordError(record.queue_offset, "body of the inner batch", reason) from error
@@ -84,45 +86,27 @@ def unwrap(record: MessageRecord) -> list[MessageRecord]:
     ]
 
 
-def iter_messages(buffer: Buffer) -> Iterator[MessageRecord]:
-    """Give the messages of a pulled body one after the other, batches taken apart.
-
-    At the first undecodable record RecordError or BodyError is raised; those before it have been
-    given.
-    """
-    offset, end = 0, len(buffer)
-    while offset < end:
-        record = decode_record(buffer, offset)
-        offset += record.size
-        if record.sys_flag & _WRAPPED == _WRAPPED:
-            yield from unwrap(record)
-        else:
-            yield record
-
-
-def unwrapped_records(buffer: Buffer, start: int, end: int) -> bytes:
-    """Give a pulled body in which every message of a batch is a record of its own.
+def unwrapped_records(buffer: Buffer, start: int, end: int) -> Iterator[bytes]:
+    """Give the records of a pulled body, those of a batch together, each message in one of its own.
 
     Messages of batches that lie before queue offset ``start``, or not before ``end``, are left out.
     What cannot be taken apart, or is no record, stays as it is.
     """
-    parts: list[bytes] = []
     at = 0
     while at < len(buffer):
         size = max(int.from_bytes(buffer[at : at + 4]), 1)
         sys_flag = int.from_bytes(buffer[at + _SYS_FLAG_AT : at + _SYS_FLAG_AT + 4])
         part = bytes(buffer[at : at + size])
         at += size
-        if sys_flag & _WRAPPED == _WRAPPED:
+        if sys_flag & WRAPPED == WRAPPED:
             try:
                 messages = unwrap(decode_record(part))
             except (RecordError, BodyError):
                 pass
             else:
-                parts += [_encoded(one) for one in messages if start <= one.queue_offset < end]
+                yield b"".join(_encoded(one) for one in messages if start <= one.queue_offset < end)
                 continue
-        parts.append(part)
-    return b"".join(parts)
+        yield part
 
 
 def _encoded(record: MessageRecord) -> bytes:

@@ -29,7 +29,7 @@ from attrs import define, field
 
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.checksum import CRC_MASK, crc32
-from rocketmq_py.protocol.compression import BODY_SIZE_MAX, decompress
+from rocketmq_py.protocol.compression import BODY_SIZE_MAX, BODY_SIZE_SETTING, decompress
 from rocketmq_py.protocol.handles import encode_offset_id
 from rocketmq_py.protocol.message_columns import (
     ITEM_HEAD,
@@ -125,7 +125,9 @@ class MessageRecord:
             properties = self._properties = decode_properties(self.properties_bytes)
         return properties
 
-    def unpacked_body(self, size_max: int = BODY_SIZE_MAX) -> bytes:
+    def unpacked_body(
+        self, size_max: int = BODY_SIZE_MAX, setting: str = BODY_SIZE_SETTING
+    ) -> bytes:
         """Give the body as its sender wrote it, decompressed to at most `size_max` bytes.
 
         Raises BodyError for undecodable or larger bodies and for compression types that are
@@ -133,7 +135,7 @@ class MessageRecord:
         """
         if not self.sys_flag & COMPRESSED:
             return self.body
-        return decompress(self.body, self.sys_flag, size_max)
+        return decompress(self.body, self.sys_flag, size_max, setting)
 
     @property
     def offset_msg_id(self) -> str:

@@ -6,6 +6,7 @@ mean: delay is in `delay`, the rest in the code that acts on it. Codec as in
 ``org.apache.rocketmq.common.message.MessageDecoder``, names as in ``MessageConst``.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -131,6 +132,8 @@ RESERVED: Final = KNOWN - {
 }
 """Names that a user property may not have: ``MessageConst.STRING_HASH_SET`` and our timer's."""
 
+_is_unique_key: Final = re.compile(r"[!-+\--~]{1,255}").fullmatch
+
 
 def decode_properties(text: str | bytes) -> dict[str, str]:
     r"""Read a properties text; never fails.
@@ -212,6 +215,20 @@ def user_text_problem(name: str, value: str) -> str | None:
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             return f"the {what} holds half of a surrogate pair, which is no text"
     return None
+
+
+def unique_key_problem(unique_key: str) -> str | None:
+    """Say why a program may not give a message this id, or None when it is fine.
+
+    Recall handles separate it by a blank and the ids of a batch by commas, so it holds neither.
+
+    >>> unique_key_problem("order-42"), unique_key_problem("order 42")
+    (None, "must have 1 to 255 visible ASCII characters but no comma, not 'order 42'")
+    """
+    if _is_unique_key(unique_key):
+        return None
+    shown = f"{len(unique_key)} characters" if len(unique_key) > 255 else repr(unique_key)
+    return f"must have 1 to 255 visible ASCII characters but no comma, not {shown}"
 
 
 def _refuse_what_cannot_be_read_back(properties: Mapping[str, str]) -> None:

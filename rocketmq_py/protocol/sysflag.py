@@ -34,6 +34,8 @@ HOST_MASK: Final = BORN_HOST_V6 | STORE_HOST_V6
 
 NEED_UNWRAP: Final = 0x40
 INNER_BATCH: Final = 0x80
+WRAPPED: Final = INNER_BATCH | NEED_UNWRAP
+"""Of a record that holds a batch."""
 
 COMPRESSION_MASK: Final = 0x700
 _COMPRESSION_SHIFT: Final = 8

@@ -18,6 +18,8 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from rocketmq_py.threads import RETRY_MS, ScheduleAfter, started, tell_of_shortage
+
 _log = logging.getLogger(__name__)
 
 
@@ -187,14 +189,21 @@ def _wake_up(sender: socket.socket) -> None:
 
 
 class IoThread:
-    """The reading and writing thread of one client instance; starts with the first connection."""
+    """The reading and writing thread of one client instance; starts with the first connection.
 
-    def __init__(self, name: str, *, portable: bool = False) -> None:
+    While the system starts no thread, sockets wait, and ``schedule_after`` is asked to try again.
+    """
+
+    def __init__(
+        self, name: str, *, portable: bool = False, schedule_after: ScheduleAfter | None = None
+    ) -> None:
         self._name = name
+        self._schedule_after = schedule_after
         self._lock = threading.Lock()
         self._readables: dict[int, Readable] = {}
         self._writables: dict[int, Writable] = {}
         self._thread: threading.Thread | None = None
+        self._tries_again = False
         self._closing = False
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
@@ -250,8 +259,19 @@ class IoThread:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            if started(thread):
+                self._thread = thread
+            elif self._schedule_after is not None and not self._tries_again:
+                self._tries_again = True
+                self._schedule_after(RETRY_MS, self._try_again)
+
+    def _try_again(self) -> None:
+        with self._lock:
+            self._tries_again = False
+            if not self._closing:
+                self._start()
+        tell_of_shortage()
 
     def _run(self) -> None:
         wake = self._receiver.fileno()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import define, field, frozen
 
-from rocketmq_py import RawMessages, RemotingCommandException
+from rocketmq_py import ClientConfig, RawMessages, RemotingCommandException
 from spark_connector.decoding.malformed import Malformed
 from spark_connector.decoding.read_columns import (
     CORRUPT,
@@ -29,6 +29,7 @@ from spark_connector.decoding.read_columns import (
     Column,
 )
 from spark_connector.decoding.row_decoding import (
+    COMPRESSED,
     DIGITS_MAX,
     LEVEL_DIGITS_MAX,
     RECORD_SIZE_MIN,
@@ -61,8 +62,18 @@ _NEEDS_PROPERTIES = {
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
 
-_Row = tuple[list[object], int, str | None]
-"""Values, queue offset and tag of one message."""
+_USUAL = ClientConfig(namesrv_addr="")
+
+_Row = tuple[list[object], int, str | None, int]
+"""Values, queue offset and tag of one message, and the bytes that its body has decompressed."""
+
+
+class _PartIsFullError(Exception):
+    """The record at a byte would make the decompressed bodies of a batch too many."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
 
 
 class WrappedBatches(Exception):  # noqa: N818 - caught by who has the records: take them apart
@@ -85,7 +96,8 @@ class Decoder:
 
     ``tags``: keep only these (brokers filter by hash, so others may come along); () keeps all.
     ``fast`` false uses the per-row codec for everything. ``mode`` is the option of that name;
-    ``malformed`` counts what could not be decoded.
+    ``malformed`` counts what could not be decoded. ``body_size_max`` bounds what one compressed
+    body may become, ``bodies_size_max`` what those of one record batch may become together.
     """
 
     columns: tuple[Column, ...]
@@ -97,6 +109,8 @@ class Decoder:
     fast: bool = field(kw_only=True, default=True)
     mode: str = field(kw_only=True, default="FAILFAST")
     malformed: Malformed = field(kw_only=True, factory=Malformed)
+    body_size_max: int = field(kw_only=True, default=_USUAL.decompressed_body_max_bytes)
+    bodies_size_max: int = field(kw_only=True, default=_USUAL.decompressed_total_max_bytes)
     _is_taken_apart: bool = field(init=False, default=False)
     property_decodes: int = field(init=False, default=0)
     """How often properties were taken apart: stays 0 while no column needs them."""
@@ -110,6 +124,33 @@ class Decoder:
     def schema(self) -> pa.Schema:
         """That of the batches, without not-null marks."""
         return pa.schema([(column.name, column.type) for column in self.columns])
+
+    def decode_parts(
+        self,
+        raw: bytes | memoryview,
+        max_offset: int,
+        schema: pa.Schema | None = None,
+        *,
+        taken_apart: bool = False,
+    ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        """Decode all records as `decode` does, in as many batches as compressed bodies need.
+
+        Mostly that is one. A few bytes can become gigabytes, which is known only when it is done:
+        a part that grows too large is cut there, and decoded again up to the cut.
+        """
+        left = memoryview(raw)
+        while True:
+            malformed = self.malformed.count
+            try:
+                whole = self.decode(left, max_offset, schema, taken_apart=taken_apart)
+            except _PartIsFullError as full:
+                self.malformed.forget_since(malformed)
+                at = full.at
+            else:
+                yield whole
+                return
+            yield self.decode(left[:at], max_offset, schema, taken_apart=taken_apart)
+            left = left[at:]
 
     def decode(
         self,
@@ -167,12 +208,17 @@ class Decoder:
         offsets: list[int] = []
         tags: list[str | None] = []
         malformed: list[int] = []
+        grown = 0
         for at in starts:
             try:
-                values, offset, tag = self._row(raw, at, max_offset)
+                values, offset, tag, size = self._row(raw, at, max_offset)
             except RemotingCommandException as error:
-                values, offset, tag = self._malformed_row(raw, at, error)
+                values, offset, tag, size = self._malformed_row(raw, at, error)
                 malformed.append(len(offsets))
+            if size:
+                if grown and grown + size > self.bodies_size_max:
+                    raise _PartIsFullError(at)
+                grown += size
             for value, into in zip(values, cells, strict=True):
                 into.append(value)
             offsets.append(offset)
@@ -192,6 +238,7 @@ class Decoder:
             self.broker_name,
             check_crc=self.check_crc,
             with_body=self.wants_bodies,
+            body_size_max=self.body_size_max,
         )
         strict = self.strict_text
         values = [
@@ -200,7 +247,8 @@ class Decoder:
             else value_of(column, message, self.topic, max_offset, strict_text=strict)
             for column in self.columns
         ]
-        return values, message.queue_offset, message.properties.get("TAGS")
+        grown = len(message.body) if message.sys_flag & COMPRESSED else 0
+        return values, message.queue_offset, message.properties.get("TAGS"), grown
 
     def _malformed_row(
         self, raw: bytes | memoryview, at: int, error: RemotingCommandException
@@ -222,7 +270,8 @@ class Decoder:
             else bytes(raw[at : at + size])
             for column in self.columns
         ]
-        return values, place[1], None if message is None else message.properties.get("TAGS")
+        tag = None if message is None else message.properties.get("TAGS")
+        return values, place[1], tag, 0
 
     # --- all at once -----------------------------------------------------------------------------
 

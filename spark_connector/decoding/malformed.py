@@ -25,6 +25,11 @@ class Malformed:
         if len(self._first) < SHOWN:
             self._first.append(why)
 
+    def forget_since(self, count: int) -> None:
+        """Take back what came after the first so many, which are decoded once more."""
+        self.count = count
+        del self._first[count:]
+
     def tell(self, where: str, mode: str) -> None:
         """Log all of them together, if there are any."""
         if self.count:

@@ -6,7 +6,13 @@ it gives is what `decoder.py` must give too. Must not know Arrow buffers or the 
 
 import json
 
-from rocketmq_py import MessageExt, RawMessages, RemotingCommandException
+from rocketmq_py import (
+    BodyTooLargeError,
+    ClientConfig,
+    MessageExt,
+    RawMessages,
+    RemotingCommandException,
+)
 from spark_connector.decoding.read_columns import (
     DELIVER_NAMES,
     MS_MAX,
@@ -19,10 +25,14 @@ RECORD_SIZE_MIN = 91
 PLACE_SIZE = 28
 """So many bytes of a record say of which queue it is, and at which offset."""
 SYS_FLAG_AT = 36
+COMPRESSED = 1
+"""The bit of a `sys_flag` whose body is compressed."""
 DIGITS_MAX = 18
 """Of a number that fits into 64 bits whatever its digits are."""
 LEVEL_DIGITS_MAX = 9
 """The same for a column of 32 bits."""
+_BODY_SIZE_MAX = ClientConfig(namesrv_addr="").decompressed_body_max_bytes
+LARGER_BODIES = "; option rocketmq.decompressedBodyMaxBytes says how many"
 _ATTRIBUTES = {
     "broker_name": "broker_name",
     "queue_id": "queue_id",
@@ -47,18 +57,28 @@ def decode_row(
     *,
     check_crc: bool,
     with_body: bool = True,
+    body_size_max: int = _BODY_SIZE_MAX,
 ) -> MessageExt:
     """Decode the record at an offset; an error names topic and broker."""
     try:
         _require_single(raw, at)
-        return RawMessages.decode(raw, at, broker_name, check_crc=check_crc, with_body=with_body)
+        return RawMessages.decode(
+            raw,
+            at,
+            broker_name,
+            check_crc=check_crc,
+            with_body=with_body,
+            body_size_max=body_size_max,
+        )
     except RemotingCommandException as error:
+        hint = LARGER_BODIES if isinstance(error, BodyTooLargeError) else ""
         where = f"topic {topic}, broker {broker_name}, record at byte {at} of a pull"
         if at + PLACE_SIZE <= len(raw):
             queue, offset = place_of(raw, at)
             where = f"topic {topic}, broker {broker_name}, queue {queue}, offset {offset}"
         raise RemotingCommandException(
-            f"{where} cannot be decoded: {error}; mode=PERMISSIVE and mode=DROPMALFORMED go on"
+            f"{where} cannot be decoded: {error}{hint}; mode=PERMISSIVE and mode=DROPMALFORMED "
+            "go on"
         ) from None
 
 
@@ -71,7 +91,9 @@ def place_of(raw: bytes | memoryview, at: int) -> tuple[int, int]:
 def _require_single(raw: bytes | memoryview, at: int) -> None:
     """Refuse a batch: those that can be taken apart have been."""
     if is_wrapped(raw, at):
-        raise RemotingCommandException("its sysFlag says batch (192), but its body is none")
+        raise RemotingCommandException(
+            "its sysFlag says batch (192), but its body is none, or longer than a frame"
+        )
 
 
 def is_wrapped(raw: bytes | memoryview, at: int) -> bool:

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from attrs import evolve
 
-from rocketmq_py import QueueAccess, RawMessages
+from rocketmq_py import ClientConfig, QueueAccess, RawMessages
 from spark_connector.decoding.decoder import Decoder, WrappedBatches
 from spark_connector.decoding.malformed import Malformed
 from spark_connector.decoding.read_columns import projection
@@ -111,6 +110,7 @@ class _Batches:
         self, options: ReadOptions, ranges: Sequence[QueueRange], schema: pa.Schema
     ) -> None:
         self._options = options
+        self._client = ClientConfig.build(None, dict(options.connection.settings))
         self._schema = schema
         corrupt = options.column_name_of_corrupt_record
         self._columns = projection(schema, corrupt=corrupt, mode=options.mode)
@@ -146,10 +146,12 @@ class _Batches:
         """Decode what there is."""
         if self._decoder is None or not self._joined:
             return
-        batch, records = self._decoded(self._decoder)
-        self._enough = min(2 * records, self._options.arrow_batch_rows)
-        self._progress.add(batch.num_rows, self._left)
-        yield from _cut(batch, self._options.arrow_batch_rows)
+        records = 0
+        for batch, offsets in self._decoded(self._decoder):
+            records += len(offsets)
+            self._enough = min(2 * records, self._options.arrow_batch_rows)
+            self._progress.add(batch.num_rows, self._left)
+            yield from _cut(batch, self._options.arrow_batch_rows)
 
     def close(self) -> None:
         """Tell of what was lost or cannot be decoded; what is not decoded yet is dropped."""
@@ -173,36 +175,58 @@ class _Batches:
                 check_crc=options.check_crc,
                 mode=options.mode,
                 malformed=self._malformed,
+                body_size_max=self._client.decompressed_body_max_bytes,
+                bodies_size_max=self._client.decompressed_total_max_bytes,
             )
         self._behind -= len(one)
         self._losses.append(losses)
 
-    def _decoded(self, decoder: Decoder) -> tuple[pa.RecordBatch, int]:
-        """Decode what was joined; also tell of how many records, other tags included."""
+    def _decoded(self, decoder: Decoder) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        """Decode what was joined, with the offsets of all records, those of other tags included."""
         raw, pieces = self._joined.take()
-        end = pieces[-1][0].max_offset
+        counts: list[int] = []
+        parts = decoder.decode_parts(raw, pieces[-1][0].max_offset, self._schema)
         try:
-            batch, offsets = decoder.decode(raw, end, self._schema)
+            part = next(parts)
         except WrappedBatches:
-            pieces = [(_taken_apart(piece), losses) for piece, losses in pieces]
-            raw = b"".join([piece.records for piece, _ in pieces])
-            batch, offsets = decoder.decode(raw, end, self._schema, taken_apart=True)
+            parts = self._taken_apart(decoder, pieces, counts)
+            part = next(parts)
+        offsets = list(part[1])
+        for following in parts:
+            yield part
+            part = following
+            offsets += part[1]
         self._joined.had(len(offsets), len(raw))
         if self._is_dense:
-            _note_gaps(pieces, offsets)
-        return batch, len(offsets)
+            _note_gaps(pieces, offsets, counts)
+        yield part
+
+    def _taken_apart(
+        self, decoder: Decoder, pieces: list[tuple[Piece, Losses]], counts: list[int]
+    ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        """Decode pieces of which each message of a batch (BatchCQ topics) becomes a record.
+
+        ``counts`` gets how many records each piece has then.
+        """
+        end, joined, size = pieces[-1][0].max_offset, list[bytes](), 0
+        for piece, _ in pieces:
+            counts.append(0)
+            for records in RawMessages.unwrapped(piece.records, piece.start, piece.next_offset):
+                if joined and size + len(records) > decoder.bodies_size_max:
+                    raw = b"".join(joined)
+                    yield from decoder.decode_parts(raw, end, self._schema, taken_apart=True)
+                    joined, size = [], 0
+                joined.append(records)
+                size += len(records)
+                counts[-1] += count_of(records)
+        raw = b"".join(joined)
+        yield from decoder.decode_parts(raw, end, self._schema, taken_apart=True)
 
     def _tell(self, ended: list[Losses]) -> None:
         """Log what was lost of ranges that are decoded to their end."""
         for one in ended.copy():
             self._losses.remove(one)
             one.tell()
-
-
-def _taken_apart(piece: Piece) -> Piece:
-    """Make each message of a batch (BatchCQ topics) a record of its own."""
-    records = RawMessages.unwrapped(piece.records, piece.start, piece.next_offset)
-    return evolve(piece, pulled=[records])
 
 
 def _home(one: QueueRange) -> tuple[str, str]:
@@ -274,17 +298,19 @@ def _cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, batch.num_rows * (part + 1) // parts - start)
 
 
-def _note_gaps(pieces: list[tuple[Piece, Losses]], offsets: list[int]) -> None:
+def _note_gaps(pieces: list[tuple[Piece, Losses]], offsets: list[int], counts: list[int]) -> None:
     """Note what is missing of some pieces, by the offsets of all their records, in order.
+
+    ``counts`` are those of records taken apart; without them the records are as they were pulled.
 
     What lies between two pieces was told already, by the pull that ran into it.
     """
     if len(offsets) == sum(piece.next_offset - piece.start for piece, _ in pieces):
         return
     at = 0
-    for piece, losses in pieces:
+    for number, (piece, losses) in enumerate(pieces):
         expected = piece.start
-        past = at + count_of(piece.records)
+        past = at + (counts[number] if counts else count_of(piece.records))
         for offset in [*offsets[at:past], piece.next_offset]:
             if expected < offset:
                 losses.add(expected, offset, f"{offset} and later")

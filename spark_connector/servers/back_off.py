@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from rocketmq_py import RocketMQError
+from rocketmq_py import MQClientException, RocketMQError
 from rocketmq_py.clock import monotonic
 
 PATIENCE_S = 1.0
@@ -38,7 +38,10 @@ def in_background(work: Callable[[], _T]) -> Future[_T]:
         else:
             result.set_result(value)
 
-    threading.Thread(target=run, name="rocketmq-planner", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="rocketmq-planner", daemon=True).start()
+    except RuntimeError as error:  # the system has none left: asked again as after any failure
+        result.set_exception(MQClientException(f"no thread can be started to ask: {error}"))
     return result
 
 

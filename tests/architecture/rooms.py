@@ -36,7 +36,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("transport",),
         ("message", "config"),
         ("send_result",),
-        ("protocol",),
+        ("protocol", "threads"),
         ("clock",),
         ("errors", "_version"),
     ),

@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,46 @@ def test_failed_sends_are_told_apart_as_shown() -> None:
         unsure = Message("Orders", b"unsure")
         assert send(producer, unsure, outbox) is None
         assert outbox == [unsure]
+
+
+CRASHES = """
+import os, sqlite3, sys
+
+database = sqlite3.connect(sys.argv[2])
+
+def crash(statement):
+    if statement.startswith("DELETE"):
+        os._exit(3)
+
+with DefaultMQProducer("shop", namesrv_addr=sys.argv[1]) as producer:
+    if sys.argv[3] == "crash":
+        with database:
+            database.execute("CREATE TABLE outbox (unique_key TEXT, topic TEXT, body BLOB)")
+            for name in (b"one", b"two"):
+                add(database, "Orders", name)
+        database.set_trace_callback(crash)
+    publish(database, producer)
+"""
+
+
+def test_the_outbox_that_is_shown_sends_again_under_the_same_id_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    (block,) = [one for one in BLOCKS if "INSERT INTO outbox" in one]
+    program = tmp_path / "outbox.py"
+    program.write_text(f"{block}\nfrom rocketmq_py import DefaultMQProducer\n{CRASHES}")
+    database = str(tmp_path / "shop.db")
+    with EmbeddedBroker(topics=["Orders"]) as broker:
+        arguments = (str(program), broker.namesrv_addr, database)
+        assert python(*arguments, "crash", folder=ROOT).returncode == 3
+        assert [one.body for one in broker.messages.in_topic("Orders")] == [b"one"]
+        done = python(*arguments, "go on", folder=ROOT)
+        assert done.returncode == 0, done.stdout
+        stored = [(one.body, one.msg_id) for one in broker.messages.in_topic("Orders")]
+    assert sorted(body for body, _ in stored) == [b"one", b"one", b"two"]
+    assert len(set(stored)) == 2
+    with closing(sqlite3.connect(database)) as left:
+        assert left.execute("SELECT * FROM outbox").fetchall() == []
 
 
 @pytest.mark.parametrize("block", BLOCKS)

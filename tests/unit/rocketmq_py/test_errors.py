@@ -24,6 +24,7 @@ SPECIAL = {
     errors.FrameError: (16, "length", 1 << 30, "at most 16777212"),
     errors.HeaderError: ("queueId", "x", "is no 32-bit integer"),
     errors.BodyError: ("TopicRouteData", "is no JSON object", 3),
+    errors.BodyTooLargeError: ("message", 10, 1000, "decompressed_body_max_bytes"),
     errors.RecordError: (104, "magic", "is 7"),
 }
 

@@ -504,7 +504,7 @@ def test_a_compressed_body_arrives_as_it_was_written() -> None:
     message = MessageExt.from_record(record)
     assert message.body == b"hello" * 100
     assert message.sys_flag == 0x310
-    with pytest.raises(BodyError, match="10 bytes allowed"):
+    with pytest.raises(BodyError, match="10 bytes of decompressed_body_max_bytes"):
         MessageExt.from_record(record, body_size_max=10)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,28 @@ from compat.ons import (
     Producer,
 )
 from embedded_broker import EmbeddedBroker
+from rocketmq_py import running_clients
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.compat.ons.ons_bench import PATIENCE, Box, consumer_of
 
 ROOT = Path(__file__).parents[4]
+
+
+def test_a_consumer_that_cannot_keep_its_program_alive_does_not_start(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if thread.name == "ons-consumer-keeper":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    consumer = consumer_of(broker, "GID_unkept")
+    with pytest.raises(ONSClientException, match="can't start new thread"):
+        consumer.start()
+    assert all("GID_unkept" not in one.consumer_groups for one in running_clients())
 
 
 def test_a_started_consumer_keeps_its_program_alive_until_it_is_shut_down() -> None:

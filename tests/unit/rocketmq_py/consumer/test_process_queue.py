@@ -85,3 +85,12 @@ def test_the_head_is_the_smallest_unfinished_message() -> None:
     queue.remove([message(6)])
     assert queue.head() is None
     assert not queue.holds(message(6))
+
+
+def test_a_body_that_its_listener_has_replaced_is_not_counted_wrong() -> None:
+    queue = ProcessQueue(last_pull=0.0)
+    one = message(0, body=bytes(100))
+    queue.put([one])
+    one.body = bytes(7)
+    queue.remove([one])
+    assert (queue.count, queue.size) == (0, 0)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import zlib
 
 import pytest
 
@@ -15,6 +16,8 @@ from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import RemotingConnectException
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.message_codec import encode_batch
+from rocketmq_py.protocol.sysflag import COMPRESSED, WRAPPED
 from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     GROUP,
@@ -274,12 +277,22 @@ def test_an_answer_that_is_no_pull_answer_does_not_end_the_pulling() -> None:
 def test_a_damaged_record_holds_the_queue_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.loop.pull(bench.state)
-    damaged = record(6, body=b"no zlib", sys_flag=0x1)
+    damaged = record(6).replace(b"body", b"bodY")
     with caplog.at_level(logging.WARNING):
         bench.engine.complete_pull(pulled(record(5) + damaged + record(7), next_offset=8))
     assert [m.queue_offset for m in bench.delivered] == [5]
     assert "at offset 6 failed" in caplog.text
     bench.engine.run_scheduled()
+    assert bench.asked()["queueOffset"] == "6"
+
+
+def test_what_found_no_room_in_an_answer_is_pulled_again_at_once() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    body = zlib.compress(encode_batch([(0, bytes(9 << 20), b"")]))
+    batches = [record(offset, body=body, sys_flag=WRAPPED | COMPRESSED) for offset in (5, 6)]
+    bench.engine.complete_pull(pulled(b"".join(batches), next_offset=7))
+    assert [m.queue_offset for m in bench.delivered] == [5]
     assert bench.asked()["queueOffset"] == "6"
 
 

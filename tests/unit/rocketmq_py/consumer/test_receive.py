@@ -7,7 +7,7 @@ from attrs import evolve
 
 from rocketmq_py.client.queue_requests import RawPull, pull_answer
 from rocketmq_py.consumer.receive import receive
-from rocketmq_py.errors import BodyError, RecordError
+from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
@@ -82,7 +82,7 @@ def test_another_groups_retry_topic_is_left_as_it_is() -> None:
     assert received.messages[0].topic == "%RETRY%other"
 
 
-def test_a_compressed_body_arrives_as_it_was_sent() -> None:
+def test_a_compressed_body_stays_so_until_a_listener_is_called() -> None:
     body = b"\x00\xff text" * 1000
     received = receive(
         answer(record(0, body=zlib.compress(body), sys_flag=0x1)),
@@ -90,7 +90,8 @@ def test_a_compressed_body_arrives_as_it_was_sent() -> None:
         asked_offset=0,
         group=GROUP,
     )
-    assert received.messages[0].body == body
+    assert received.messages[0].body == zlib.compress(body)
+    assert received.messages[0].unpacked().body == body
 
 
 def test_a_committed_transaction_message_knows_its_transaction() -> None:
@@ -120,15 +121,15 @@ def test_decoding_stops_at_a_damaged_record_and_says_where_to_ask_again() -> Non
     assert isinstance(received.problem, RecordError)
 
 
-def test_a_body_that_cannot_be_decompressed_stops_at_its_own_offset() -> None:
+def test_a_body_that_cannot_be_decompressed_does_not_stop_decoding() -> None:
     received = receive(
         answer(record(5, body=b"no zlib", sys_flag=0x1), record(6)),
         QUEUE,
         asked_offset=5,
         group=GROUP,
     )
-    assert (received.messages, received.stopped_at) == ([], 5)
-    assert isinstance(received.problem, BodyError)
+    assert [message.queue_offset for message in received.messages] == [5, 6]
+    assert received.stopped_at is None
 
 
 def wrapped(offset: int, *tags: str, body: bytes | None = None) -> bytes:
@@ -156,12 +157,22 @@ def test_the_tags_of_a_batch_are_those_of_its_messages() -> None:
     assert [(one.queue_offset, one.body) for one in received.messages] == [(3, b"a"), (5, b"a")]
 
 
-def test_a_batch_that_cannot_be_taken_apart_stops_at_its_first_offset() -> None:
+def test_a_batch_that_cannot_be_taken_apart_is_given_as_it_is_whatever_the_tags() -> None:
     received = receive(
         answer(wrapped(3, "a", "b"), wrapped(5, body=b"none"), record(6)),
         QUEUE,
         asked_offset=3,
+        tags={"a"},
         group=GROUP,
     )
-    assert [message.queue_offset for message in received.messages] == [3, 4]
-    assert (received.stopped_at, type(received.problem)) == (5, RecordError)
+    assert [message.queue_offset for message in received.messages] == [3, 5]
+    assert received.messages[1].body == b"none"
+    assert received.stopped_at is None
+
+
+def test_a_batch_that_cannot_be_taken_apart_comes_once_only() -> None:
+    """After it was handled, the group goes on behind its first message."""
+    received = receive(
+        answer(wrapped(5, body=b"none"), record(7)), QUEUE, asked_offset=6, group=GROUP
+    )
+    assert [message.queue_offset for message in received.messages] == [7]

@@ -109,3 +109,14 @@ def test_a_reply_to_who_is_gone_fails(broker: EmbeddedBroker, start: ProducerMak
     )
     with pytest.raises(MQClientException, match="not found"):
         replier.send(reply)
+
+
+def test_a_reply_that_becomes_too_large_ends_the_request_with_an_error_that_names_the_setting(
+    broker: EmbeddedBroker, start: ProducerMaker
+) -> None:
+    producer = start(broker.namesrv_addr, decompressed_body_max_bytes=9_999)
+    future = producer.request_async(Message("T", b"?"), timeout=LONG_MS)
+    reply = create_reply_message(asked(broker, b"?"), bytes(10_000))
+    start(broker.namesrv_addr, "repliers").send(reply)
+    with pytest.raises(MQClientException, match="9999 bytes of decompressed_body_max_bytes"):
+        future.result(20)

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from rocketmq_py.errors import BodyError
-from rocketmq_py.protocol.compression import compress, decompress
+from rocketmq_py.protocol.compression import compress, decompress, decompressed_size_max
 from rocketmq_py.protocol.sysflag import CompressionType, with_compression
 
 TEXT = "消息 message ".encode() * 500
@@ -40,14 +40,14 @@ def test_a_body_that_would_grow_beyond_the_limit_is_refused(compression: Compres
     flag = with_compression(0, compression)
     exact = compress(b"\x00" * 1000, compression)
     assert len(decompress(exact, flag, 1000)) == 1000
-    with pytest.raises(BodyError, match="999 bytes allowed"):
+    with pytest.raises(BodyError, match="999 bytes of decompressed_body_max_bytes"):
         decompress(exact, flag, 999)
 
 
 @pytest.mark.parametrize("compression", INSTALLED)
 def test_a_bomb_is_refused_without_building_it(compression: CompressionType) -> None:
     bomb = compress(bytes(20 * 1024 * 1024), compression)
-    with pytest.raises(BodyError, match="bytes allowed"):
+    with pytest.raises(BodyError, match="bytes of decompressed_body_max_bytes"):
         decompress(bomb, with_compression(0, compression), 1024)
 
 
@@ -77,3 +77,10 @@ def test_a_missing_library_is_reported_with_the_extra_to_install(
         decompress(b"x", with_compression(0, compression))
     with pytest.raises(BodyError, match=f"needs the extra '{extra}' of rocketmq-py"):
         compress(b"x", compression)
+
+
+@pytest.mark.parametrize("kind", [CompressionType.ZLIB, CompressionType.LZ4, CompressionType.ZSTD])
+@pytest.mark.parametrize("size", [0, 1, 100, 1 << 20, 40 << 20])
+def test_no_body_grows_beyond_what_its_kind_can_reach(kind: CompressionType, size: int) -> None:
+    packed = compress(bytes(size), kind)
+    assert decompressed_size_max(len(packed), with_compression(0, kind)) >= size

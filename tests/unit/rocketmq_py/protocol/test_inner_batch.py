@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.errors import RecordError, RemotingCommandException
+from rocketmq_py.errors import BodyTooLargeError, RecordError, RemotingCommandException
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.inner_batch import (
     BATCH_MAX,
     inner_count,
     is_wrapped,
-    iter_messages,
     unwrap,
     unwrapped_records,
 )
@@ -85,14 +84,11 @@ def test_a_body_that_is_no_batch_is_named_by_its_offset() -> None:
         unwrap(decode_records(wrapped(5, FLAGS | 1))[0])
 
 
-def test_a_pulled_body_gives_single_messages() -> None:
-    body = record(4, b"before") + wrapped(5) + record(8, b"behind")
-    offsets = [one.queue_offset for one in iter_messages(body)]
-    assert offsets == [4, 5, 6, 7, 8]
-    given = iter_messages(body + wrapped(9, body=b"nothing"))
-    assert [next(given).queue_offset for _ in offsets] == offsets
-    with pytest.raises(RecordError):
-        next(given)
+def test_a_compressed_batch_that_would_be_larger_than_a_frame_is_refused() -> None:
+    body = compress(encode_batch([(0, bytes(17 << 20), b"")]), CompressionType.ZLIB, 5)
+    (batch,) = decode_records(wrapped(0, FLAGS | 0x301, body))
+    with pytest.raises(BodyTooLargeError, match="16777216 bytes of a frame"):
+        unwrap(batch)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +99,9 @@ def test_every_message_becomes_a_record_of_its_own(
     start: int, end: int, offsets: list[int]
 ) -> None:
     body = record(4, b"before") + wrapped(5) + record(8, b"behind")
-    records = decode_records(unwrapped_records(memoryview(body), start, end))
+    records = decode_records(b"".join(unwrapped_records(memoryview(body), start, end)))
     assert [one.queue_offset for one in records] == offsets
-    by_offset = {one.queue_offset: one for one in iter_messages(body)}
+    by_offset = {one.queue_offset: one for record in decode_records(body) for one in unwrap(record)}
     for one in records:
         same = by_offset[one.queue_offset]
         assert told([one]) == told([same])
@@ -119,7 +115,7 @@ def test_every_message_becomes_a_record_of_its_own(
 def test_hosts_of_16_bytes_stay() -> None:
     sys_flag = FLAGS | BORN_HOST_V6
     body = record(0, encode_batch(ITEMS), sys_flag, born_host=bytes(range(20)))
-    records = decode_records(unwrapped_records(body, 0, 9))
+    records = decode_records(b"".join(unwrapped_records(body, 0, 9)))
     assert [(one.born_host, one.sys_flag) for one in records] == [
         (bytes(range(20)), BORN_HOST_V6)
     ] * 3
@@ -128,7 +124,7 @@ def test_hosts_of_16_bytes_stay() -> None:
 @pytest.mark.parametrize("rest", [b"", b"\0", bytes(60), b"\xff" * 100])
 def test_what_cannot_be_taken_apart_stays_as_it_is(rest: bytes) -> None:
     odd = wrapped(5, body=b"nothing")
-    assert unwrapped_records(odd + rest, 0, 9) == odd + rest
+    assert b"".join(unwrapped_records(odd + rest, 0, 9)) == odd + rest
 
 
 @pytest.mark.parametrize(

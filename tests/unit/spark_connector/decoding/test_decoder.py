@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rocketmq_py import MessageExt, RemotingCommandException
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.message_codec import decode_record
-from rocketmq_py.protocol.sysflag import CompressionType
+from rocketmq_py.protocol.sysflag import CompressionType, with_compression
 from spark_connector.decoding.decoder import Decoder
 from spark_connector.decoding.property_table import SameNames, property_table
 from spark_connector.decoding.read_columns import projection
@@ -353,3 +353,51 @@ def test_reading_needs_no_numpy(make_record: RecordMaker) -> None:
     )
     expected = [{"offset": 3, "body": b"x"}, {"offset": 4, "body": b"y"}]
     assert done.stdout.strip() == str(expected), done.stderr
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_compressed_bodies_that_are_too_many_for_one_batch_make_several(fast: bool) -> None:
+    kinds = [CompressionType.ZLIB, CompressionType.LZ4, CompressionType.ZSTD] * 3
+    raw = b""
+    for number, kind in enumerate(kinds):
+        body = compress(bytes(1000), kind, 5)
+        raw += record(2 * number, body, sys_flag=with_compression(0, kind))
+        raw += record(2 * number + 1, b"plain" * 1000)
+    one = decoder(BODY, fast=fast, bodies_size_max=2_500)
+    parts = list(one.decode_parts(raw, 100))
+    assert [offset for _, offsets in parts for offset in offsets] == list(range(18))
+    assert [n for batch, _ in parts for n in batch.column("offset").to_pylist()] == list(range(18))
+    sizes = [sum(map(len, packed_bodies(batch))) for batch, _ in parts]
+    assert sizes == [2000, 2000, 2000, 2000, 1000]
+
+
+def packed_bodies(batch: pa.RecordBatch) -> list[bytes]:
+    return [body for body in batch.column("body").to_pylist() if not body.startswith(b"plain")]
+
+
+def test_without_a_body_column_nothing_is_decompressed_and_one_batch_is_enough() -> None:
+    raw = b"".join(record(n, b"no zlib", sys_flag=1) for n in range(9))
+    one = decoder(pa.schema([("offset", pa.int64())]), bodies_size_max=1)
+    assert [batch.num_rows for batch, _ in one.decode_parts(raw, 100)] == [9]
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_a_body_over_its_bound_is_malformed_and_names_the_option(mode: str) -> None:
+    raw = record(0, compress(bytes(1001), CompressionType.ZLIB, 5), sys_flag=0x301) + record(1)
+    one = decoder(BODY, body_size_max=1000, mode=mode)
+    if mode == "PERMISSIVE":
+        batch, _ = one.decode(raw, 100)
+        assert batch.column("body").to_pylist() == [None, b"body"]
+        return
+    with pytest.raises(RemotingCommandException, match="decompressedBodyMaxBytes"):
+        one.decode(raw, 100)
+
+
+def test_what_cannot_be_decoded_counts_once_in_a_part_that_is_decoded_twice() -> None:
+    packed = compress(bytes(1000), CompressionType.ZLIB, 5)
+    raw = record(0, b"no zlib", sys_flag=1) + b"".join(
+        record(n, packed, sys_flag=0x301) for n in range(1, 4)
+    )
+    one = decoder(BODY, mode="PERMISSIVE", bodies_size_max=1000)
+    assert [batch.num_rows for batch, _ in one.decode_parts(raw, 100)] == [2, 1, 1]
+    assert one.malformed.count == 1

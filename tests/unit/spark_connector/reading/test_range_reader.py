@@ -103,8 +103,8 @@ def test_pulls_of_a_thousand_are_decoded_four_at_a_time(monkeypatch: pytest.Monk
     decoded: list[int] = []
     decode = Decoder.decode
 
-    def counting(self: Decoder, *given: Any) -> tuple[pa.RecordBatch, list[int]]:
-        batch, offsets = decode(self, *given)
+    def counting(self: Decoder, *given: Any, **named: Any) -> tuple[pa.RecordBatch, list[int]]:
+        batch, offsets = decode(self, *given, **named)
         decoded.append(batch.num_rows)
         return batch, offsets
 
@@ -724,8 +724,8 @@ def test_many_queues_are_read_together_each_in_its_order(
     decoded: list[int] = []
     decode = Decoder.decode
 
-    def counting(self: Decoder, *given: Any) -> tuple[pa.RecordBatch, list[int]]:
-        batch, offsets = decode(self, *given)
+    def counting(self: Decoder, *given: Any, **named: Any) -> tuple[pa.RecordBatch, list[int]]:
+        batch, offsets = decode(self, *given, **named)
         decoded.append(batch.num_rows)
         return batch, offsets
 

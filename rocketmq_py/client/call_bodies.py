@@ -1,0 +1,35 @@
+"""Decompression of the messages that one call returns, within the bounds of its client.
+
+Queries and views give whole messages at once, and a few compressed bytes can be gigabytes. Must not
+know what was asked. Read on: ``queries.py`` and ``queue_access.py``, which ask, and
+``../consumer/bodies.py`` for consumers, where messages wait instead.
+"""
+
+from rocketmq_py.config import ClientConfig
+from rocketmq_py.errors import BodyTooLargeError
+from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.sysflag import COMPRESSED
+
+TOTAL = "decompressed_total_max_bytes for all messages of one call (ask for fewer, or raise it)"
+
+
+class CallBodies:
+    """Makes the messages of one call."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._body_max = config.decompressed_body_max_bytes
+        self._total = self._left = config.decompressed_total_max_bytes
+
+    def message(self, record: MessageRecord, broker_name: str = "") -> MessageExt:
+        """Make the message of a record; raises BodyError, which names the setting of a limit."""
+        size_max = min(self._body_max, self._left)
+        try:
+            message = MessageExt.from_record(record, broker_name, body_size_max=size_max)
+        except BodyTooLargeError as error:
+            if size_max == self._body_max:
+                raise
+            raise BodyTooLargeError("message", len(record.body), self._total, TOTAL) from error
+        if record.sys_flag & COMPRESSED:
+            self._left -= len(message.body)
+        return message
