@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         RequestTimeoutException,
         ReservedPropertyError,
         RocketMQError,
+        RouteTimeoutError,
         SendAttempt,
         SendFailedError,
         SendTimeoutError,
@@ -110,8 +111,9 @@ _NAMES_OF = {
         "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
         "RemotingConnectException RemotingException RemotingSendRequestException "
         "RemotingTimeoutException RemotingTooMuchRequestException ReplyTopicMissingError "
-        "RequestTimeoutException ReservedPropertyError RocketMQError SendAttempt SendFailedError "
-        "SendTimeoutError TooManySendsError TopicNotExistError UnsupportedOperationError"
+        "RequestTimeoutException ReservedPropertyError RocketMQError RouteTimeoutError SendAttempt "
+        "SendFailedError SendTimeoutError TooManySendsError TopicNotExistError "
+        "UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
     "producer.batch": "BatchRefusedError",
@@ -192,6 +194,7 @@ __all__ = [
     "ReservedPropertyError",
     "ResponseCode",
     "RocketMQError",
+    "RouteTimeoutError",
     "RunOutcome",
     "RunningClient",
     "SendAttempt",
