@@ -361,8 +361,10 @@ def test_a_silent_name_server_costs_an_unknown_topic_less_than_its_time(
 
 
 def test_a_broker_that_takes_no_connection_is_looked_for_at_once(
-    cluster: ScriptedCluster, instance: ClientInstance
+    cluster: ScriptedCluster, make_instance: InstanceMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("rocketmq_py.client.instance.ROUTE_FIRST_MS", 600_000)  # no poll
+    instance = make_instance(cluster.namesrv_addr)
     instance.routes.update("T")
     gone = cluster.brokers[0]
     cluster.routes["T"] = route_of([("broker-a", "127.0.0.1:9")])

@@ -11,6 +11,7 @@ from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
 from rocketmq_py.consumer.pull_loop import PullLoop
 from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.standstill import TOLD_AFTER
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import RemotingConnectException
 from rocketmq_py.message import MessageExt
@@ -412,6 +413,7 @@ def test_a_queue_whose_answers_lead_nowhere_is_pulled_later_and_later_and_told_o
         assert "lead nowhere" in str(bench.loop.waiting)
         waits += bench.engine.run_scheduled()
         assert bench.asked()["queueOffset"] == asked
+        assert len(caplog.records) == (len(waits) >= TOLD_AFTER), "a few answers are no news"
     assert waits == pytest.approx([20, 40, 80, 160, 320, 640, *[1_000] * 6])
     told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert len(told) == 1
