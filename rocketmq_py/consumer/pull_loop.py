@@ -242,24 +242,24 @@ class PullLoop:
             self._standing[queue] = stand
         if pause_s and stand.is_worth_telling:
             self._tell(
-                state,
-                "pulling from",
-                f"{stand.count} answers in a row lead nowhere: code {answer.code} at once for "
-                f"offset {asked}, to go on at {answer.next_offset}. It is pulled once in "
-                f"{PAUSE_MAX_S:g} s until that changes",
+                queue,
+                f"pulls from {queue.broker_name}",
+                f"{stand.count} answers in a row lead nowhere for {queue}: code {answer.code} at "
+                f"once for offset {asked}, to go on at {answer.next_offset}. Such a queue is "
+                f"pulled once in {PAUSE_MAX_S:g} s until that changes",
             )
         return pause_s * 1000
 
-    def _tell(self, state: PullState, what: str, problem: str) -> None:
-        """Log what a broker says of one queue, once a minute."""
-        what = f"group {self._group}: {what} {state.queue}"
-        self._engine.absences.failed(state.queue.broker_name, what, RocketMQError(problem))
+    def _tell(self, queue: MessageQueue, what: str, problem: str) -> None:
+        """Log a nonsense of a queue's broker, once a minute for each ``what``."""
+        what = f"group {self._group}: {what}"
+        self._engine.absences.failed(queue.broker_name, what, RocketMQError(problem))
 
     def _moved(self, state: PullState, answer: RawPull, pause_ms: float) -> None:
         """Give the queue back whose offset is corrected; it is taken afresh, now or later."""
         offset = answer.next_offset
         problem = f"offset {state.next_offset} is illegal, the broker says {offset}"
-        self._tell(state, "the offset of", problem)
+        self._tell(state.queue, f"a pull of {state.queue}", problem)
         state.next_offset = offset
         state.process_queue.dropped = True
         if pause_ms:

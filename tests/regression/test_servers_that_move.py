@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rocketmq_py import (
+    ConsumeConcurrentlyStatus,
     DefaultMQProducer,
+    DefaultMQPushConsumer,
     Message,
     MQBrokerException,
     MQClientException,
@@ -219,3 +221,16 @@ def test_a_producer_without_a_name_server_says_so_at_its_start_and_in_each_send(
             send(producer)
     assert type(caught.value) is NameServerUnavailableError
     assert caught.value.response_code == ResponseCode.NO_NAME_SERVER_EXCEPTION
+
+
+def test_a_consumer_without_a_name_server_says_so_once_at_its_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    consumer = DefaultMQPushConsumer("C")
+    consumer.subscribe("T")
+    consumer.register_message_listener(lambda *_: ConsumeConcurrentlyStatus.CONSUME_SUCCESS)
+    with consumer:
+        told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(told) == 1
+    assert "namesrv_addr" in told[0]
