@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         RequestTimeoutException,
         ReservedPropertyError,
         RocketMQError,
+        RouteTimeoutError,
         SendAttempt,
         SendFailedError,
         SendTimeoutError,
@@ -112,8 +113,9 @@ _NAMES_OF = {
         "RecallNotSupportedError RemotingCommandException RemotingConnectException "
         "RemotingException RemotingSendRequestException RemotingTimeoutException "
         "RemotingTooMuchRequestException ReplyTopicMissingError RequestTimeoutException "
-        "ReservedPropertyError RocketMQError SendAttempt SendFailedError SendTimeoutError "
-        "TooManySendsError TopicNotExistError UnsupportedOperationError"
+        "ReservedPropertyError RocketMQError RouteTimeoutError SendAttempt "
+        "SendFailedError SendTimeoutError TooManySendsError TopicNotExistError "
+        "UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
     "producer.batch": "BatchRefusedError",
@@ -196,6 +198,7 @@ __all__ = [
     "ReservedPropertyError",
     "ResponseCode",
     "RocketMQError",
+    "RouteTimeoutError",
     "RunOutcome",
     "RunningClient",
     "SendAttempt",

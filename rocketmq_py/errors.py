@@ -22,6 +22,7 @@ secrets. Java's names are kept where Java has one; new names end in ``Error``.
         MQClientException
           NoRouteError
           NameServerUnavailableError (ConnectionError)
+            RouteTimeoutError (TimeoutError)       not asked: the time was too short
           SendFailedError                          attempts, possibly_stored
             SendTimeoutError (TimeoutError)        its budget of time is used up
             TooManySendsError                      too much in flight: wait for results
@@ -169,6 +170,10 @@ class NoRouteError(MQClientException):
 
 class NameServerUnavailableError(MQClientException, ConnectionError):
     """No name server address is set, or none of them answers (10004)."""
+
+
+class RouteTimeoutError(NameServerUnavailableError, TimeoutError):
+    """No name server was asked, because the call's time was too short for it (10002)."""
 
 
 class ReplyTopicMissingError(MQClientException):

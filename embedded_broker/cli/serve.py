@@ -1,7 +1,7 @@
 """`rocketmq-py serve`: the embedded broker as a process, for clients in any language.
 
 The broker is the same one that tests start; this module only turns options into arguments, prints
-the one `ready` line that other programs wait for, and stops cleanly on Ctrl-C or SIGTERM.
+the one `ready` line that other programs wait for, and stops cleanly on Ctrl-C, SIGTERM or SIGHUP.
 """
 
 import gc
@@ -152,7 +152,10 @@ def serve(
     control_port: ControlPort = None,
     control_token: ControlToken = None,
 ) -> None:
-    """Run a name server and broker until Ctrl-C."""
+    """Run a name server and broker until Ctrl-C, SIGTERM or SIGHUP.
+
+    The exit status is 0 after a clean stop, and 1 when it could not start or not save everything.
+    """
     raise_descriptor_limit()
     stop = _told_to_stop()
     try:
@@ -196,10 +199,17 @@ def _tell(error: Exception) -> None:
 
 
 def _told_to_stop() -> SimpleQueue[None]:
-    """Give a queue into which Ctrl-C and SIGTERM put something."""
+    """Give a queue into which Ctrl-C, SIGTERM and SIGHUP put something.
+
+    A SIGHUP that is ignored stays so: ``nohup`` asks for a server that outlives its terminal.
+    """
     # Not an event: a handler interrupts this thread, also where that has locked the event.
     stop: SimpleQueue[None] = SimpleQueue()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        numbers.append(hang_up)
+    for number in numbers:
         signal.signal(number, lambda *_: stop.put(None))
     return stop
 

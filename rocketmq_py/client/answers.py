@@ -32,6 +32,16 @@ _WRONG_TYPE = re.compile(r"(?:this one is of type|but actual type is) (\w+)")
 _DELAY_TOO_LONG = ("timer message illegal", "delay time")
 """Words of brokers and proxies for a delay that they do not take; no topic name has blanks."""
 
+_NO_QUEUE = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.INVALID_PARAMETER,  # a number that the topic does not have
+        ResponseCode.NOT_LEADER_FOR_QUEUE,
+    }
+)
+_NO_QUEUE_4X = "queueid["
+"""What brokers of 4.x say of such a number, with the code of any failure."""
+
 _LIMITS = ("timerMaxDelaySec at the broker", "maxDelayTimeMills at the proxy")
 """Settings that limit delays; a remark may name one."""
 
@@ -51,6 +61,15 @@ def is_refusal(answer: RemotingCommand) -> bool:
         remark = (answer.remark or "").lower()
         return "aclexception" in remark or "signature" in remark
     return answer.code == ResponseCode.NO_PERMISSION
+
+
+def lacks_queue(error: BaseException | None) -> bool:
+    """Whether a broker says that it does not have the queue, so that a newer route may help."""
+    if not isinstance(error, MQBrokerException):
+        return False
+    if error.code == ResponseCode.SYSTEM_ERROR:
+        return _NO_QUEUE_4X in (error.remark or "").lower()
+    return error.code in _NO_QUEUE
 
 
 def broker_error(

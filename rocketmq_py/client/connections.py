@@ -114,6 +114,7 @@ class Connections:
     _background: WorkerPool
     _on_request: Callable[[Channel, RemotingCommand], None]
     _on_connected: Callable[[str], None]
+    _on_unreachable: Callable[[str], None]
     _is_busy: Callable[[], str | None]
     _unrouted: Callable[[inproc.Existing], list[tuple[str, str]]]
     _absences: Absences = field(factory=Absences)
@@ -261,6 +262,7 @@ class Connections:
                 door.size -= one.size
         if is_news:
             self._tell_silence(door)
+            self._on_unreachable(door.address)
         self._tell(told, None, lambda: self._unreachable(door))
 
     def _note_silence(self, door: _Door) -> bool:
@@ -444,8 +446,11 @@ class Connections:
                 door.again = self._timer.schedule_after(wait_ms, partial(self._again, door))
             else:
                 self._drop(door)
+            over = self._closed
         if is_news:
             self._tell_silence(door)
+        if not over:
+            self._on_unreachable(door.address)
         self._tell(told, None, lambda: self._unreachable(door))
 
     def _again(self, door: _Door) -> None:

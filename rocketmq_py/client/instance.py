@@ -119,6 +119,7 @@ class ClientInstance:
             background=self._background,
             on_request=self._on_broker_request,
             on_connected=self._on_connected,
+            on_unreachable=self._on_unreachable,
             is_busy=self.is_busy,
             unrouted=self.unrouted,
             absences=self.absences,
@@ -154,6 +155,7 @@ class ClientInstance:
         every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.connections.close_idle)
         if self._calls_only:
             return
+        self.routes.warn_without_name_server()
         every(ROUTE_FIRST_MS, config.poll_name_server_interval, self.look_at_routes)
         every(
             HEARTBEAT_FIRST_MS,
@@ -407,6 +409,19 @@ class ClientInstance:
                 if self._state == "running":  # else nothing failed: the client itself has closed
                     self.routes.log_failure(topic, error)
 
+    def look_again_soon(self, topic: str) -> None:
+        """Ask in background for a route that a broker contradicts now; see `RouteTable`."""
+        now = monotonic()
+        if self.routes.turn_ms(topic, now) == 0:
+            self._background.submit(self._look_again, topic, now)
+
+    def _look_again(self, topic: str, since: float) -> None:
+        try:
+            self.routes.look_again(topic, since)
+        except RocketMQError as error:
+            if self._state == "running":
+                self.routes.log_failure(topic, error)
+
     def _heartbeat_round(self) -> None:
         self.connections.keep_only(self.routes.drop_offline_brokers())
         self.send_heartbeats(0)
@@ -442,6 +457,15 @@ class ClientInstance:
         # clients do (NettyConnectManageHandler, channelActive).
         if address in self.routes.broker_addresses(masters_only=False):
             self._background.submit(self._heartbeat, address)
+
+    def _on_unreachable(self, address: str) -> None:
+        """Look whether a broker that takes no connection has another address now.
+
+        One topic is enough: it tells where the broker is for all of them.
+        """
+        topic = self.routes.topic_at(address)
+        if topic is not None:
+            self.look_again_soon(topic)
 
     def _on_route_change(self, topic: str) -> None:
         for consumer in self._consumers_now():

@@ -1,9 +1,10 @@
 """Which queues a topic has and where its brokers are, as the name servers say.
 
 Routes are immutable snapshots, kept until a newer one differs, so that everybody goes on when all
-name servers are down. Client side of the original's ``MQClientInstance`` (route part),
-``TopicPublishInfo`` and the name server choice of ``NettyRemotingClient``. Must not know how
-messages are sent or which queue is taken.
+name servers are down. A route that a broker contradicts is asked for again at once, of every name
+server until one tells another one (`RouteTable.look_again`). Client side of the original's
+``MQClientInstance`` (route part), ``TopicPublishInfo`` and the name server choice of
+``NettyRemotingClient``. Must not know how messages are sent or which queue is taken.
 """
 
 import logging
@@ -14,15 +15,17 @@ from typing import NamedTuple
 
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.clock import monotonic
-from rocketmq_py.config import ClientConfig, split_addresses
+from rocketmq_py.config import NAMESRV_ADDR_VARIABLE, ClientConfig, split_addresses
 from rocketmq_py.errors import (
     MQBrokerException,
     MQClientException,
     NameServerUnavailableError,
     NoRouteError,
     PermissionDeniedError,
+    RemotingConnectException,
     RemotingException,
     RocketMQError,
+    RouteTimeoutError,
 )
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
@@ -37,6 +40,10 @@ _log = logging.getLogger(__name__)
 REFRESH_LOCK_S = 3.0
 LEAST_MS = 1.0
 """No name server is asked that has less time for its answer."""
+LOOK_AGAIN_S = 1.0
+"""The route of a topic is asked for because of contradictions at most so often."""
+SECOND_OPINION_MS = 500.0
+"""Time of a name server that is asked although another one has answered."""
 LOG_AGAIN_S = 60.0
 SILENCE = ""
 """What silent name servers are remembered by: no topic has this name."""
@@ -44,6 +51,7 @@ LOGGED_TOPICS_MAX = 1_024
 MISSED_FOR_S = 300.0
 """A broker that left a route is expected back for so long."""
 VIP_PORT_DISTANCE = 2
+_NAME_THEM = f"set namesrv_addr='host:9876', or the environment variable {NAMESRV_ADDR_VARIABLE}"
 
 
 class PublishInfo(NamedTuple):
@@ -73,6 +81,8 @@ class RouteTable:
         self._name_servers = list(config.name_servers)
         random.shuffle(self._name_servers)
         self._chosen = 0
+        self._silence: RocketMQError | None = None  # why nobody answered when last asked
+        self._looked_at: dict[str, float] = {}  # when a topic was asked for by `look_again`
         self._logged: dict[str, float] = {}
 
     # --- asking ----------------------------------------------------------------------------
@@ -89,7 +99,8 @@ class RouteTable:
         """Return the writable queues: cached, or asked for, or borrowed from ``create_topic_key``.
 
         Waits no longer than until ``stop`` is set.
-        Raises `NoRouteError` (10005), `NameServerUnavailableError` (10004), with the first cause.
+        Raises `NoRouteError` (10005), `NameServerUnavailableError` (10004), with the first cause,
+        and `RouteTimeoutError` (10002).
         """
         info = self._publish.get(topic)
         if info is not None and info.queues:
@@ -147,6 +158,39 @@ class RouteTable:
         Waits no longer than until ``stop`` is set.
         """
         return self._update(topic, self._deadline(timeout_ms), topic, None, stop)
+
+    def look_again(
+        self,
+        topic: str,
+        since: float,
+        timeout_ms: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        """Ask for a route that a broker contradicted after ``since``; says whether it changed.
+
+        A name server that tells the same as before gives way to one that tells something else.
+        Nothing is asked when that was done after ``since`` (it is waited for), nor within
+        `LOOK_AGAIN_S`. Raises as `update`.
+        """
+        if topic not in self._routes or self.turn_ms(topic, since) > 0:
+            return False
+        return self._update(topic, self._deadline(timeout_ms), topic, None, stop, since)
+
+    def turn_ms(self, topic: str, since: float) -> float:
+        """Return how long it takes until `look_again` asks, or has asked, after ``since``."""
+        asked_at = self._looked_at.get(topic)
+        if asked_at is None or asked_at >= since:
+            return 0.0
+        return max(0.0, asked_at + LOOK_AGAIN_S - monotonic()) * 1000
+
+    def topic_at(self, address: str) -> str | None:
+        """Return any topic with a broker at this address, to look where that is now."""
+        with self._lock:
+            names = {name for name, table in self._brokers.items() if address in table.values()}
+            for topic, route in self._routes.items() if names else ():
+                if any(broker.broker_name in names for broker in route.broker_datas):
+                    return topic
+        return None
 
     def check_name_servers(self, timeout_ms: float | None = None) -> None:
         """Ask any name server anything; raises `NameServerUnavailableError`."""
@@ -286,10 +330,9 @@ class RouteTable:
         As ``MQClientInstance.cleanOfflineBroker``; name servers are in use too.
         """
         with self._lock:
-            live: dict[str, dict[int, str]] = {}
-            for route in self._routes.values():
-                for broker in route.broker_datas:
-                    live[broker.broker_name] = self._mapped(broker.broker_addrs)
+            named = {one.broker_name for r in self._routes.values() for one in r.broker_datas}
+            # As last heard: the routes of other topics may be older.
+            live = {name: table for name, table in self._brokers.items() if name in named}
             self._brokers = live
         used = {address for table in live.values() for address in table.values()}
         if self._config.vip_channel_enabled:
@@ -305,6 +348,7 @@ class RouteTable:
         asked: str,
         queues_max: int | None,
         stop: threading.Event | None,
+        doubted_at: float | None = None,
     ) -> bool:
         wait = min(REFRESH_LOCK_S, max(0.0, deadline - monotonic()))
         if not wait_for(self._refresh_lock, wait, stop):
@@ -315,14 +359,20 @@ class RouteTable:
                 topic=topic,
             )
         try:
-            route = self._fetch(asked, deadline, stop)
+            doubted = None
+            if doubted_at is not None:
+                asked_at = self._looked_at.get(topic)
+                if asked_at is not None and asked_at >= doubted_at:
+                    return False  # somebody has, while this one waited
+                self._looked_at[topic] = monotonic()
+                doubted = self._routes.get(topic)
+            route = self._fetch(asked, deadline, stop, doubted)
             if route is None:
                 return False
             if queues_max is not None:
                 for queue in route.queue_datas:
                     count = min(queues_max, queue.read_queue_nums)
                     queue.read_queue_nums = queue.write_queue_nums = count
-            _sort(route)
             changed = self._keep(topic, route)
         finally:
             self._refresh_lock.release()
@@ -364,52 +414,106 @@ class RouteTable:
         return {broker_id: mapper(address) for broker_id, address in addresses.items()}
 
     def _fetch(
-        self, topic: str, deadline: float, stop: threading.Event | None = None
+        self,
+        topic: str,
+        deadline: float,
+        stop: threading.Event | None = None,
+        doubted: TopicRouteData | None = None,
     ) -> TopicRouteData | None:
-        """Ask the chosen name server, then the next ones; None: the topic does not exist."""
+        """Ask the chosen name server, then the next ones; None: nobody knows the topic.
+
+        Who does not know it, refuses, or tells the ``doubted`` route, is not the last to be asked.
+        """
         servers = self._name_servers
         if not servers:
             raise NameServerUnavailableError(
-                "no name server address: set namesrv_addr='host:9876', or the environment "
-                "variable NAMESRV_ADDR",
+                f"no name server address: {_NAME_THEM}",
                 response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
                 topic=topic,
             )
-        first: RocketMQError | None = None
-        header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
+        silence: RocketMQError | None = None
+        refusal: RocketMQError | None = None
+        answered: list[tuple[int, TopicRouteData | None]] = []
+        began, chosen = monotonic(), self._chosen
         for turn in range(len(servers)):
             left_ms = (deadline - monotonic()) * 1000
             if left_ms < LEAST_MS or (stop is not None and stop.is_set()):
                 break
             # Of several servers a silent one must not use up the whole budget.
             budget_ms = left_ms / (len(servers) - turn)
-            number = (self._chosen + turn) % len(servers)
-            address = servers[number]
-            command = RemotingCommand(
-                code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext_fields=header.to_ext()
-            )
+            number = (chosen + turn) % len(servers)
+            if answered:
+                if servers[number] in self._remoting.connections.silent:
+                    continue
+                budget_ms = min(left_ms / 2, SECOND_OPINION_MS)
             try:
-                answer = self._remoting.invoke(address, command, budget_ms, stop=stop)
+                route = self._ask_one(servers[number], topic, budget_ms, stop)
             except RemotingException as error:
-                first = first or error
+                silence = silence or error
                 continue
-            self._chosen = number
-            if self._logged.pop(SILENCE, None) is not None:
-                _log.warning("name server %s answers again", address)
-            return _read_route(topic, address, answer)
-        raise NameServerUnavailableError(
-            f"no name server answers for topic {topic} ({self._config.namesrv_addr}): "
-            f"{first or 'the time budget was used up before'}",
+            except RocketMQError as error:
+                refusal = refusal or error
+                continue
+            answered.append((number, route))
+            if route is not None and route != doubted:
+                break
+        if answered:
+            best = max(answered, key=lambda one: (one[1] is not None, one[1] != doubted))
+            self._chosen = best[0]
+            return best[1]
+        if refusal is not None:
+            raise refusal
+        self._silence = silence = silence or self._silence
+        if silence is None and stop is not None and stop.is_set():
+            silence = RemotingConnectException("whoever needs the route was shut down")
+        raise self._nobody(topic, silence, (deadline - began) * 1000)
+
+    def _ask_one(
+        self, address: str, topic: str, timeout_ms: float, stop: threading.Event | None
+    ) -> TopicRouteData | None:
+        header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
+        code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+        command = RemotingCommand(code, ext_fields=header.to_ext())
+        answer = self._remoting.invoke(address, command, timeout_ms, stop=stop)
+        self._silence = None
+        if self._logged.pop(SILENCE, None) is not None:
+            _log.warning("name server %s answers again", address)
+        return _read_route(topic, address, answer)
+
+    def _nobody(
+        self, topic: str, silence: RocketMQError | None, left_ms: float
+    ) -> NameServerUnavailableError:
+        """Build the error of a question that nobody has answered, or that was not even asked."""
+        if silence is None:
+            return RouteTimeoutError(
+                f"the time was too short to ask a name server for the route of topic {topic}: "
+                f"{max(0.0, left_ms):.1f} ms were left. Allow more: send_msg_timeout, or timeout=, "
+                "of a send, mq_client_api_timeout of anything else (milliseconds)",
+                response_code=ResponseCode.ACCESS_BROKER_TIMEOUT,
+                topic=topic,
+            )
+        error = NameServerUnavailableError(
+            f"no name server answers for topic {topic} ({self._config.namesrv_addr}): {silence}",
             response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
             topic=topic,
-        ) from first
+        )
+        error.__cause__ = silence
+        return error
+
+    def warn_without_name_server(self) -> None:
+        """Say at a start that nothing can be found; the lookups of the next minute do not."""
+        if not self._name_servers:
+            self._logged[SILENCE] = monotonic()
+            _log.warning(
+                "there is no name server address, so no topic can be found: %s", _NAME_THEM
+            )
 
     def set_name_servers(self, addresses: str) -> None:
         """Use other name servers from now on (``host:port;host:port``)."""
         servers = list(split_addresses(addresses))
         random.shuffle(servers)
         self._config.namesrv_addr = addresses
-        self._name_servers, self._chosen = servers, 0
+        self._name_servers, self._chosen, self._silence = servers, 0, None
 
     def log_failure(self, topic: str, error: RocketMQError) -> None:
         """Log a failed refresh, at most once a minute each topic, and silent name servers too.
@@ -434,7 +538,9 @@ def vip_address(address: str) -> str:
 
 def _read_route(topic: str, address: str, answer: RemotingCommand) -> TopicRouteData | None:
     if answer.code == ResponseCode.SUCCESS:
-        return TopicRouteData.decode(answer.body)
+        route = TopicRouteData.decode(answer.body)
+        _sort(route)
+        return route
     if answer.code == ResponseCode.TOPIC_NOT_EXIST:
         return None
     advice = ""

@@ -64,7 +64,8 @@ class ConsumerCalls(QueueRequests):
         super().__init__(engine, OFFSET_CALL_TIMEOUT_MS)
         self._group = group
         self._config = config
-        self._informant: str | None = None  # who answered last about the members
+        self.informant: str | None = None
+        """Who answered last about the members."""
 
     @property
     def absences(self) -> Absences:
@@ -77,15 +78,15 @@ class ConsumerCalls(QueueRequests):
         Every broker of a topic knows them. The first of ``addresses`` is asked, and another one
         whenever no answer came for a moment; the first answer counts.
         """
-        self._informant, answer = self._first_answer(addresses, timeout_ms)
-        check_answer(answer, self._informant)
+        self.informant, answer = self._first_answer(addresses, timeout_ms)
+        check_answer(answer, self.informant)
         return sorted(ConsumerList.decode(answer.body).consumer_id_list, key=java_order)
 
     def _first_answer(
         self, addresses: Sequence[str], timeout_ms: float
     ) -> tuple[str, RemotingCommand]:
         deadline = monotonic() + timeout_ms / 1000
-        silent, known = self._instance.connections.silent, self._informant
+        silent, known = self._instance.connections.silent, self.informant
         waiting = sorted(addresses, key=lambda address: (address in silent, address != known))
         asked: dict[Future[RemotingCommand], str] = {}
         failure: BaseException | None = None

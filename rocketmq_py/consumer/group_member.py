@@ -264,6 +264,7 @@ class GroupMember:
 
     def _offset_illegal(self, state: PullState) -> None:
         """Begin again at the offset that the broker says; the rebalance takes the queue afresh."""
-        self.offsets.freeze(state.queue, state.next_offset)
-        self.rebalancer.drop(state)
+        if state in self.rebalancer.states:  # else it was given away, or taken afresh meanwhile
+            self.offsets.freeze(state.queue, state.next_offset)
+            self.rebalancer.drop(state)
         self.engine.rebalance_soon()

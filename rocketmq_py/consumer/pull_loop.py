@@ -1,6 +1,7 @@
 """When is a queue pulled again, and what follows from each answer.
 
-One pull per queue is on its way at any time, kept by the broker while there is nothing to get.
+One pull per queue is on its way at any time, kept by the broker while there is nothing to get. A
+queue whose answers lead nowhere is put off (`standstill`).
 The I/O thread only completes futures; answers are worked on by the instance's callback pool, and
 listeners run elsewhere. This module must not know listeners or assignment: `concurrent` consumes,
 `rebalance` assigns. Facts: `DefaultMQPushConsumerImpl.pullMessage`.
@@ -14,6 +15,7 @@ from functools import partial
 
 from attrs import define, field
 
+from rocketmq_py.client.answers import lacks_queue
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queue_requests import RawPull, pull_answer
 from rocketmq_py.clock import monotonic
@@ -22,11 +24,13 @@ from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import PullState
 from rocketmq_py.consumer.receive import Received, receive
 from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.standstill import PAUSE_MAX_S, Standstill
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import MQBrokerException, RocketMQError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.send_result import MessageQueue
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +42,7 @@ FORGOTTEN_MAX = 50
 LOG_EVERY = 1000
 """One of so many equal waits of a queue is logged."""
 HURRY_AFTER_S = 0.01
+STANDING_MAX = 4_096
 NOTHING_TO_GET = ""
 """Why a queue is pulled later whose topic is gone or not wanted any more."""
 MIB = 1024 * 1024
@@ -64,6 +69,7 @@ class PullLoop:
     _parked: list[PullState] = field(factory=list, init=False)
     _waiting: dict[PullState, str] = field(factory=dict, init=False)
     _retries: dict[PullState, object] = field(factory=dict, init=False)
+    _standing: dict[MessageQueue, Standstill] = field(factory=dict, init=False)
     paused: bool = field(default=False, init=False)
     _stopped: bool = field(default=False, init=False)
 
@@ -209,28 +215,68 @@ class PullLoop:
         )
 
     def _take(self, state: PullState, answer: RawPull, received: Received) -> None:
+        pause_ms = self._pause_ms(state, answer, brings=bool(received.messages))
         match answer.code:
             case ResponseCode.SUCCESS:
-                self._found(state, answer, received)
+                self._found(state, answer, received, pause_ms)
             case ResponseCode.PULL_OFFSET_MOVED:
-                logger.warning(
-                    "group %s: offset %d of %s is illegal, the broker says %d",
-                    self._group,
-                    state.next_offset,
-                    state.queue,
-                    answer.next_offset,
-                )
-                state.next_offset = answer.next_offset
-                state.process_queue.dropped = True
-                self._offset_illegal(state)
+                self._moved(state, answer, pause_ms)
             case _:
                 state.next_offset = answer.next_offset
                 if state.process_queue.count == 0:
                     # Nothing unfinished below: what did not match need not be looked at again.
                     self._offsets.update(state.queue, answer.next_offset)
-                self.pull(state)
+                self._go_on(state, pause_ms)
 
-    def _found(self, state: PullState, answer: RawPull, received: Received) -> None:
+    def _pause_ms(self, state: PullState, answer: RawPull, *, brings: bool) -> float:
+        """How long the queue is put off because its answers lead nowhere; told once a minute."""
+        queue, asked = state.queue, state.next_offset
+        stand = self._standing.get(queue) or Standstill()
+        took_s = monotonic() - state.process_queue.last_pull
+        pause_s = stand.pause_s(answer, asked, took_s, brings=brings)
+        if stand.is_over:
+            self._standing.pop(queue, None)
+        else:
+            if len(self._standing) >= STANDING_MAX:  # of queues that others have now
+                self._standing.clear()
+            self._standing[queue] = stand
+        if pause_s and stand.is_worth_telling:
+            self._tell(
+                queue,
+                f"pulls from {queue.broker_name}",
+                f"{stand.count} answers in a row lead nowhere for {queue}: code {answer.code} at "
+                f"once for offset {asked}, to go on at {answer.next_offset}. Such a queue is "
+                f"pulled once in {PAUSE_MAX_S:g} s until that changes",
+            )
+        return pause_s * 1000
+
+    def _tell(self, queue: MessageQueue, what: str, problem: str) -> None:
+        """Log a nonsense of a queue's broker, once a minute for each ``what``."""
+        what = f"group {self._group}: {what}"
+        self._engine.absences.failed(queue.broker_name, what, RocketMQError(problem))
+
+    def _moved(self, state: PullState, answer: RawPull, pause_ms: float) -> None:
+        """Give the queue back whose offset is corrected; it is taken afresh, now or later."""
+        offset = answer.next_offset
+        problem = f"offset {state.next_offset} is illegal, the broker says {offset}"
+        self._tell(state.queue, f"a pull of {state.queue}", problem)
+        state.next_offset = offset
+        state.process_queue.dropped = True
+        if pause_ms:
+            again = partial(self._submit, partial(self._offset_illegal, state))
+            self._engine.schedule_after(pause_ms, again)
+        else:
+            self._offset_illegal(state)
+
+    def _go_on(self, state: PullState, pause_ms: float) -> None:
+        if pause_ms:
+            self._repeat(state, pause_ms, "the broker's answers lead nowhere")
+        else:
+            self.pull(state)
+
+    def _found(
+        self, state: PullState, answer: RawPull, received: Received, pause_ms: float
+    ) -> None:
         messages = received.messages
         if messages:
             state.process_queue.put(messages)
@@ -243,10 +289,10 @@ class PullLoop:
                 return
         else:
             state.next_offset = answer.next_offset
-        if messages and self._config.pull_interval > 0:
+        if messages and self._config.pull_interval > pause_ms:
             self._later(state, self._config.pull_interval, "pull_interval")
         else:
-            self.pull(state)
+            self._go_on(state, pause_ms)
 
     def _failed(self, state: PullState, error: BaseException | None) -> None:
         if self._stopped or not self._engine.is_running:
@@ -263,17 +309,23 @@ class PullLoop:
         wait_ms = self._config.pull_time_delay_millis_when_exception
         what = f"group {self._group}: pull of {state.queue} at offset {state.next_offset}"
         self._engine.absences.failed(state.queue.broker_name, what, error)
+        if lacks_queue(error):
+            self._engine.look_again_soon(state.queue.topic)
         if code == ResponseCode.TOPIC_NOT_EXIST:
             self._later(state, wait_ms, NOTHING_TO_GET)
             return
+        self._repeat(state, wait_ms, str(error))
+
+    def _repeat(self, state: PullState, wait_ms: float, reason: str) -> None:
+        """Pull again later, or as soon as somebody waits for it (`hurry`)."""
         turn = object()
-        self._waiting[state], self._retries[state] = str(error), turn
+        self._waiting[state], self._retries[state] = reason, turn
         self._engine.schedule_after(
             wait_ms, partial(self._submit, partial(self._retry, state, turn))
         )
 
     def _retry(self, state: PullState, turn: object) -> None:
-        """Pull again after a failure, unless ``hurry`` did so already."""
+        """Pull again, unless ``hurry`` did so already."""
         with self._lock:
             if self._retries.get(state) is not turn:
                 return

@@ -37,6 +37,8 @@ TAKE_WAIT_S = 1.0
 HEARTBEAT_ANSWER_S = 3.0
 LEAST_S = 0.05
 UNBALANCED_WAIT_MS = 1_000
+UNLISTED_WAIT_MAX_MS = 10_000
+"""Pauses between questions to a broker that does not list this member double up to this."""
 ROUTE_WAIT_FIRST_MS = 100
 ROUTE_WAIT_MAX_MS = 1_000
 LOST_RIVAL_WAIT = 0.5
@@ -71,6 +73,7 @@ class Rebalancer:
     _held: dict[MessageQueue, float] = field(factory=dict, init=False)
     _known_routes: set[str] = field(factory=set, init=False)
     _route_waits: dict[str, tuple[float, int]] = field(factory=dict, init=False)
+    _unlisted: dict[str, tuple[float, int]] = field(factory=dict, init=False)
     _name_servers_silent: bool = field(default=False, init=False)
     _ask_now: bool = field(default=False, init=False)
     _joining: list[str] = field(factory=list, init=False)
@@ -107,8 +110,9 @@ class Rebalancer:
     def run(self, budget_s: float = RUN_S) -> bool:
         """Rebalance all topics once; returns whether every topic is settled.
 
-        When one is not, another run is asked for: after a second, or sooner for a topic without
-        a route and for queues that wait for a lost rival. Whom nobody answers for is left for
+        When one is not, another run is asked for: after a second, sooner for a topic without a
+        route and for queues that wait for a lost rival, later and later where the members are told
+        without this one. Whom nobody answers for is left for
         the next run after ``budget_s``; the queues of each broker are taken side by side.
         """
         with self._running:
@@ -135,7 +139,7 @@ class Rebalancer:
             unsettled |= self._take_all(wanted, told)
             with_queues = {queue.topic for queue in self._table}
             self._joining = sorted(topic for topic in unsettled - with_queues if routes.get(topic))
-            self._schedule_next(balanced=not unsettled)
+            self._schedule_next(unsettled)
             return not unsettled
 
     def drop(self, state: PullState) -> None:
@@ -210,9 +214,28 @@ class Rebalancer:
             changed.append(topic)
         self._announced_queues[topic] = known.intersection(mine).union(due)
         # A broker that does not list this client yet has lost it: the next run tells it again.
-        listed = self._engine.client_id in members
+        listed = self._note_listed(topic, members)
         self._announced = self._announced and listed
         return listed and complete
+
+    def _note_listed(self, topic: str, members: list[str]) -> bool:
+        """Say whether the broker lists this member; plan when to ask again while it does not."""
+        if self._engine.client_id in members:
+            self._unlisted.pop(topic, None)
+            return True
+        now = monotonic()
+        due, wait_ms = self._unlisted.get(topic, (0.0, UNBALANCED_WAIT_MS))
+        if topic in self._unlisted:  # once is what follows from a restart of the broker
+            problem = RocketMQError(
+                f"the broker lists {len(members)} members without this one, "
+                f"{self._engine.client_id}, although it was sent a heartbeat: no queues there. It "
+                f"is asked again, with pauses up to {UNLISTED_WAIT_MAX_MS / 1000:g} s",
+                address=self._calls.informant,
+            )
+            self._engine.absences.failed(topic, f"group {self._group}: joining", problem)
+        if now >= due:
+            self._unlisted[topic] = (now + wait_ms / 1000, min(wait_ms * 2, UNLISTED_WAIT_MAX_MS))
+        return False
 
     def _members_at(self, brokers: tuple[str, ...], addresses: list[str]) -> list[str]:
         """Ask for the group's members; once in a run for topics on the same brokers."""
@@ -354,8 +377,9 @@ class Rebalancer:
             del self._announced_queues[topic]
         for topic in self._members.keys() - wanted:
             del self._members[topic]
-        for topic in self._route_waits.keys() - wanted:
-            del self._route_waits[topic]
+        for waits in (self._route_waits, self._unlisted):
+            for topic in waits.keys() - wanted:
+                del waits[topic]
         self._known_routes &= wanted
 
     def _tell_brokers(self, changed: list[str]) -> Told:
@@ -378,14 +402,18 @@ class Rebalancer:
             size = max(1, config.pull_threshold_size_for_topic // queues)
         return count, size
 
-    def _schedule_next(self, *, balanced: bool) -> None:
+    def _schedule_next(self, unsettled: set[str]) -> None:
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        if balanced or self._stopped:
+        if not unsettled or self._stopped:
             return
         now = monotonic()
+        unlisted = {topic: due for topic, (due, _) in self._unlisted.items() if due > now}
         waits = [max(0.0, due - now) for due in self._held.values()]
         waits += [max(0.0, due - now) for due, _ in self._route_waits.values()]
-        wait_ms = min([ceil(round(wait * 1000, 3)) for wait in waits] + [UNBALANCED_WAIT_MS])
+        waits += [due - now for due in unlisted.values()]
+        if not unsettled <= unlisted.keys():
+            waits.append(UNBALANCED_WAIT_MS / 1000)
+        wait_ms = min(ceil(round(wait * 1000, 3)) for wait in waits)
         self._next = self._engine.schedule_after(wait_ms, self._engine.rebalance_soon)

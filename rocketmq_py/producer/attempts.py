@@ -1,17 +1,18 @@
 """How a send goes on after each attempt: elsewhere, with a result, or with an error.
 
 The one policy of all sends, after ``DefaultMQProducerImpl.sendDefaultImpl``: the budget of time and
-of attempts, how long each may wait for its connection and how long it is put off, its queue, the
-fault record that it leaves behind, and the error of a send that has failed for good. It is a state
-machine: `Attempts.next` gives a queue, `stored` or `failed` takes how that attempt ended, and when
-`next` gives None the outcome stands. Must not know requests, hooks or threads; ``sending.py``
-drives it.
+of attempts, how long each may wait for its connection and how long it is put off, its queue, when
+the route is asked for again, the fault record that it leaves behind, and the error of a send that
+has failed for good. It is a state machine: `Attempts.next` gives a queue, `stored` or `failed`
+takes how that attempt ended, and when `next` gives None the outcome stands. Must not know requests,
+hooks or threads; ``sending.py`` drives it.
 """
 
 import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rocketmq_py.client.answers import lacks_queue
 from rocketmq_py.client.connections import Wait
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
@@ -75,11 +76,14 @@ class Attempts:
         "_faults",
         "_is_final",
         "_most",
+        "_only_elsewhere",
         "_queues",
         "_selection",
         "_started",
         "_timeout_ms",
         "_topic",
+        "_waited",
+        "doubts_route",
         "mode",
         "result",
     )
@@ -106,6 +110,10 @@ class Attempts:
         self._failed: tuple[SendAttempt, ...] = ()
         self._error: RocketMQError | None = None
         self._is_final = False
+        self.doubts_route = False
+        """Whether a newer route may explain the last failure: it is asked for before `next`."""
+        self._only_elsewhere = False
+        self._waited = False
         self._began = self._started = monotonic()
         self._deadline = self._end = self._began + timeout_ms / 1000
 
@@ -132,11 +140,28 @@ class Attempts:
         share_ms = max(0.0, self.left_ms) / remaining
         return Wait(share_ms, patient=returns, can_turn=remaining > 1 and not returns)
 
-    def pause_ms(self, queues: tuple[MessageQueue, ...]) -> float:
+    @property
+    def last(self) -> tuple[MessageQueue, float]:
+        """The queue of the last attempt, and when that began."""
+        return self._queues[-1], self._started
+
+    @property
+    def route_ms(self) -> float:
+        """How long it may take to ask for the route: as long as an attempt."""
+        left_ms = (self._end - monotonic()) * 1000
+        return max(0.0, left_ms) / (self._most - len(self._queues) + 1)
+
+    def pause_ms(self, queues: tuple[MessageQueue, ...], turn_ms: float = 0.0) -> float:
         """How long to wait before the next attempt: not at all while there is another broker.
 
-        Nor when the last one could not connect: the next one waits for the connection itself.
+        Nor when the last one could not connect: the next one waits for the connection itself. A
+        queue that the broker does not have waits once for a newer route, which may be asked for in
+        ``turn_ms``.
         """
+        left_ms = (self._end - monotonic()) * 1000
+        if 0 < turn_ms < left_ms and not self._waited and lacks_queue(self._error):
+            self._waited = True
+            return turn_ms + 1
         if not self._failed or isinstance(self._error, RemotingConnectException):
             return 0.0
         tried = {queue.broker_name for queue in self._queues}
@@ -152,6 +177,9 @@ class Attempts:
         Raises what ``choose`` raises.
         """
         tried = self._queues
+        if self._only_elsewhere and tried[-1] in queues:
+            self._is_final = True  # the newest route names the queue, so the refusal stands
+        self.doubts_route = self._only_elsewhere = False
         if self._is_final or len(tried) >= self._most:
             return None
         self._started = now = monotonic()
@@ -205,7 +233,12 @@ class Attempts:
             possibly_stored(error),
         )
         self._failed = (*self._failed, attempt)
-        self._is_final = not self._may_repeat(error)
+        may_repeat = self._may_repeat(error)
+        self.doubts_route = _doubts_route(error)
+        self._only_elsewhere = (
+            self.doubts_route and not may_repeat and self._choose is None  # by the caller
+        )
+        self._is_final = not may_repeat and not self._only_elsewhere
         if asked and self._faults.enabled:
             self._record(isolated=isinstance(error, (RemotingException, MQBrokerException)))
 
@@ -300,6 +333,15 @@ class Attempts:
         if isinstance(error, MQBrokerException):
             return self._choose is None and error.code in self._config.retry_response_codes
         return isinstance(error, RemotingException) or self._may_repeat(error)
+
+
+def _doubts_route(error: RocketMQError) -> bool:
+    """Whether a newer route may explain a failure: the queue is elsewhere, or its broker is."""
+    if isinstance(error, MQBrokerException):  # 16 may be about the account, but also the broker
+        return error.code == ResponseCode.NO_PERMISSION or lacks_queue(error)
+    if isinstance(error, MQClientException):
+        return error.response_code == ResponseCode.BROKER_NOT_EXIST_EXCEPTION
+    return isinstance(error, RemotingConnectException)
 
 
 def possibly_stored(error: Exception) -> bool:

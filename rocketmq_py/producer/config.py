@@ -52,7 +52,8 @@ class ProducerConfig(ClientConfig):
     compress_msg_body_over_howmuch, compress_level, compress_type
         Bodies of this size and more are compressed; batches never are.
     retry_times_when_send_failed, retry_times_when_send_async_failed
-        Further attempts. Asynchronous sends are not repeated after a broker's refusal.
+        Further attempts. Asynchronous sends are not repeated after a broker's refusal, unless it
+        refuses a queue that the newest route does not have.
     retry_another_broker_when_not_store_ok
         Repeat when the message is stored, but not as safely as wanted.
     max_message_size

@@ -18,7 +18,7 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
 from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
-from rocketmq_py.errors import MQClientException, RemotingCommandException
+from rocketmq_py.errors import MQClientException, RemotingCommandException, RocketMQError
 from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.validation import check_body, check_message, encoded_properties
@@ -195,6 +195,25 @@ class SendKernel:
             timeout_ms=timeout_ms,
             stop=self.stop,
         ).queues
+
+    def route_turn_ms(self, queue: MessageQueue, since: float) -> float:
+        """Return when the route may be asked for again; 0 when it has lost the queue already."""
+        routes = self.instance.routes
+        known = queue in routes.known_queues(queue.topic)
+        return routes.turn_ms(queue.topic, since) if known else 0.0
+
+    def queues_again(self, topic: str, since: float, timeout_ms: float) -> tuple[MessageQueue, ...]:
+        """Return the writable queues now that a broker has contradicted the route ``since`` then.
+
+        Those known before when no name server tells any; why it does not is logged.
+        """
+        routes = self.instance.routes
+        try:
+            routes.look_again(topic, since, timeout_ms, self.stop)
+        except RocketMQError as error:
+            if not self.stop.is_set():
+                routes.log_failure(topic, error)
+        return routes.known_queues(topic)
 
     def known_address(self, queue: MessageQueue) -> str | None:
         """Return the master's address without asking anybody, None when it is not known."""

@@ -115,7 +115,7 @@ class Sender:
                 address = kernel.address_of(queue, attempts.left_ms)
             except MQClientException as error:
                 attempts.failed(error, asked=False)
-                self._pause(attempts, queues)
+                queues = self._between(attempts, queues)
                 continue
             # What a hook raises here ends the send: it is no failure of this broker.
             context = kernel.before(outgoing, queue, address, SYNC.name)
@@ -127,7 +127,7 @@ class Sender:
                 if not isinstance(error, RocketMQError):
                     raise
                 attempts.failed(error)
-                self._pause(attempts, queues)
+                queues = self._between(attempts, queues)
             else:
                 if context is not None:
                     kernel.after(context, result, None)
@@ -135,10 +135,38 @@ class Sender:
                     return result
         return attempts.outcome()
 
-    def _pause(self, attempts: Attempts, queues: tuple[MessageQueue, ...]) -> None:
-        """Wait before another attempt; the end of the producer ends it."""
+    def _between(
+        self, attempts: Attempts, queues: tuple[MessageQueue, ...]
+    ) -> tuple[MessageQueue, ...]:
+        """Wait before another attempt, and return its queues; the end of the producer ends it."""
+        pause_ms = self.pause_ms(attempts, queues)
+        if pause_ms is not None:
+            self._closed.wait(pause_ms / 1000)
+            queues = self.queues_again(attempts, queues)
+        return queues
+
+    def pause_ms(self, attempts: Attempts, queues: tuple[MessageQueue, ...]) -> float | None:
+        """How long to wait after a failure; None: it was the last attempt.
+
+        Then the route that it contradicts is asked for in background, for the sends to come.
+        """
         if not attempts.is_over:
-            self._closed.wait(attempts.pause_ms(queues) / 1000)
+            doubts = attempts.doubts_route
+            return attempts.pause_ms(
+                queues, self.kernel.route_turn_ms(*attempts.last) if doubts else 0
+            )
+        if attempts.doubts_route:
+            self.kernel.instance.look_again_soon(attempts.last[0].topic)
+        return None
+
+    def queues_again(
+        self, attempts: Attempts, queues: tuple[MessageQueue, ...]
+    ) -> tuple[MessageQueue, ...]:
+        """Return the queues for another attempt, of a newer route where that may help."""
+        if not attempts.doubts_route or self.is_closed:
+            return queues
+        queue, since = attempts.last
+        return self.kernel.queues_again(queue.topic, since, attempts.route_ms) or queues
 
     def send_async(
         self,
@@ -306,7 +334,10 @@ class _AsyncSend:
         kernel, outgoing, attempts = self._sender.kernel, self._outgoing, self._attempts
         if not self._queues:  # also when the time is over: the name server may be the reason
             self._queues = kernel.queues(outgoing.topic, max(0.0, attempts.left_ms))
-        self._queue = queue = self._queue or attempts.next(self._queues)
+        if self._queue is None:
+            self._queues = self._sender.queues_again(attempts, self._queues)
+            self._queue = attempts.next(self._queues)
+        queue = self._queue
         # In this order: who closes in between finds that there may be an attempt.
         if queue is None or self._sender.is_closed:
             self.end(attempts.result, None)
@@ -367,11 +398,11 @@ class _AsyncSend:
     def _go_on(self) -> None:
         """End, or let the sender threads make another attempt: hooks are the user's code."""
         attempts, sender = self._attempts, self._sender
-        if attempts.is_over or sender.is_closed or not sender.kernel.instance.is_running:
+        pause_ms = sender.pause_ms(attempts, self._queues)
+        if pause_ms is None or sender.is_closed or not sender.kernel.instance.is_running:
             self.end(attempts.result, None)
             return
         _log.debug("asynchronous send repeats topic=%s", self._outgoing.topic)
-        pause_ms = attempts.pause_ms(self._queues)
         if pause_ms > 0:
             sender.kernel.instance.schedule_after(pause_ms, self._on_sender_thread)
         else:

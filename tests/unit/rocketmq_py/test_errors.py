@@ -55,6 +55,7 @@ def test_every_error_keeps_its_class_text_and_data_when_pickled(
     ("cls", "built_in"),
     [
         (errors.NameServerUnavailableError, ConnectionError),
+        (errors.RouteTimeoutError, TimeoutError),
         (errors.InvalidDelayError, ValueError),
         (errors.DelayOutOfRangeError, ValueError),
         (errors.RemotingException, OSError),
@@ -86,6 +87,7 @@ def test_refined_client_errors_stay_mqclientexceptions() -> None:
     for cls in (
         errors.NoRouteError,
         errors.NameServerUnavailableError,
+        errors.RouteTimeoutError,
         errors.SendFailedError,
         errors.ReplyTopicMissingError,
     ):

@@ -180,6 +180,38 @@ def test_what_a_server_begins_with_is_not_looked_at_by_the_collector_again() -> 
     assert left > 10_000  # all modules
 
 
+AS_INHERITED = """
+import signal
+from embedded_broker.cli import main
+
+signal.signal(signal.SIGHUP, signal.{})
+main()
+"""
+"""Whoever runs the tests may ignore the signal, so the disposition is set."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
+@pytest.mark.parametrize(("inherited", "ends"), [("SIG_DFL", True), ("SIG_IGN", False)])
+def test_the_end_of_its_terminal_stops_it_cleanly_unless_it_was_told_to_outlive_it(
+    inherited: str, ends: bool
+) -> None:
+    program = [sys.executable, "-c", AS_INHERITED.format(inherited), "serve", *FREE_PORTS]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(program, text=True, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            line = process.stdout.readline()
+            words = dict(word.split("=", 1) for word in line.split()[1:])
+            process.send_signal(signal.SIGHUP)
+            if not ends:  # as under nohup: it serves on
+                with DefaultMQProducer("G", namesrv_addr=words["namesrv"]) as producer:
+                    assert producer.send(Message("T", b"x")).send_status is SendStatus.SEND_OK
+                process.terminate()
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, errors) == (0, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_is_ready_when_it_says_so_and_stops_cleanly(number: signal.Signals) -> None:
     with serving("--topic", "T") as (process, words):

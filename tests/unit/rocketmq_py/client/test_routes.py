@@ -7,18 +7,22 @@ from collections.abc import Callable
 import pytest
 
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.routes import LOGGED_TOPICS_MAX, MISSED_FOR_S, vip_address
+from rocketmq_py.client.routes import LOGGED_TOPICS_MAX, LOOK_AGAIN_S, MISSED_FOR_S, vip_address
 from rocketmq_py.errors import (
     MQClientException,
     NameServerUnavailableError,
     NoRouteError,
     PermissionDeniedError,
+    RemotingException,
     RocketMQError,
+    RouteTimeoutError,
 )
 from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster, ScriptedServer, route_of
+from tests.waiting import until
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -243,9 +247,143 @@ def test_nobody_is_asked_without_time_for_an_answer(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
     asked = len(cluster.name_server.of(ROUTE))
-    with pytest.raises(NameServerUnavailableError, match="used up"):
+    with pytest.raises(RouteTimeoutError, match=r"too short.*send_msg_timeout") as caught:
         instance.routes.update("T", 0.9)
+    assert caught.value.response_code == ResponseCode.ACCESS_BROKER_TIMEOUT
     assert len(cluster.name_server.of(ROUTE)) == asked
+
+
+def test_who_has_no_time_left_for_silent_name_servers_is_told_of_their_silence(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    cluster.name_server.silent(ROUTE)
+    for timeout_ms in (20, 0.9):
+        with pytest.raises(NameServerUnavailableError, match="no name server answers") as caught:
+            instance.routes.update("U", timeout_ms)
+        assert caught.value.response_code == ResponseCode.NO_NAME_SERVER_EXCEPTION
+
+
+# --- routes that a broker contradicts --------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the routes, which stands."""
+    now = [1_000.0]
+    monkeypatch.setattr("rocketmq_py.client.routes.monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first name server is the chosen one."""
+    monkeypatch.setattr("rocketmq_py.client.routes.random.shuffle", lambda _: None)
+
+
+def asked(server: ScriptedServer, topic: str) -> int:
+    return sum(one.ext_fields["topic"] == topic for one in server.of(ROUTE))
+
+
+def test_a_contradicted_route_is_asked_for_at_once_and_then_once_a_second(
+    cluster: ScriptedCluster, instance: ClientInstance, clock: list[float]
+) -> None:
+    cluster.routes["Own"] = cluster.whole_route()
+    instance.routes.update("Own")
+    before = asked(cluster.name_server, "Own")
+    counts = []
+    for step in (0.0, 0.4, 0.5, 0.2, 0.0):
+        clock[0] += step
+        instance.routes.look_again("Own", clock[0])
+        counts.append(asked(cluster.name_server, "Own") - before)
+    assert counts == [1, 1, 1, 2, 2]
+    assert instance.routes.turn_ms("Own", clock[0] + 0.1) == pytest.approx(LOOK_AGAIN_S * 1000)
+    assert instance.routes.turn_ms("Own", clock[0]) == 0.0, "it was asked for since then"
+    clock[0] += 5
+    instance.routes.look_again("Own", clock[0] - 6)
+    assert asked(cluster.name_server, "Own") - before == 2
+
+
+def test_a_route_that_nobody_has_used_is_not_looked_at_again(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    assert not instance.routes.look_again("Unused", 5.0)
+    assert asked(cluster.name_server, "Unused") == 0
+
+
+@pytest.mark.usefixtures("in_order")
+def test_another_name_server_is_asked_when_the_route_of_the_chosen_one_leads_nowhere(
+    clusters: Callable[[int], ScriptedCluster], make_instance: InstanceMaker, clock: list[float]
+) -> None:
+    stale, fresh = clusters(1), clusters(1)
+    instance = make_instance(f"{stale.namesrv_addr};{fresh.namesrv_addr}")
+    instance.routes.update("T")
+    assert instance.routes.broker_address("broker-a") == stale.brokers[0].address
+    assert instance.routes.look_again("T", clock[0])
+    assert instance.routes.broker_address("broker-a") == fresh.brokers[0].address
+    before = asked(stale.name_server, "T")
+    instance.routes.update("T")
+    assert asked(stale.name_server, "T") == before, "the other one is chosen from now on"
+
+
+@pytest.mark.usefixtures("in_order")
+def test_a_topic_is_unknown_only_when_no_name_server_knows_it(
+    clusters: Callable[[int], ScriptedCluster], make_instance: InstanceMaker
+) -> None:
+    first, second = clusters(1), clusters(1)
+    second.routes["Other"] = second.whole_route()
+    instance = make_instance(f"{first.namesrv_addr};{second.namesrv_addr}")
+    assert names(instance, "Other")
+    with pytest.raises(NoRouteError):
+        instance.routes.publish_info("Nobody's")
+    assert asked(first.name_server, "Nobody's") == asked(second.name_server, "Nobody's") == 1
+
+
+@pytest.mark.usefixtures("in_order")
+def test_a_name_server_that_refuses_gives_way_to_one_that_tells(
+    clusters: Callable[[int], ScriptedCluster], make_instance: InstanceMaker
+) -> None:
+    first, second = clusters(1), clusters(1)
+    first.name_server.answer(ROUTE, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    instance = make_instance(f"{first.namesrv_addr};{second.namesrv_addr}")
+    assert names(instance, "T")
+
+
+@pytest.mark.usefixtures("in_order")
+def test_a_silent_name_server_costs_an_unknown_topic_less_than_its_time(
+    clusters: Callable[[int], ScriptedCluster], make_instance: InstanceMaker
+) -> None:
+    first, second = clusters(1), clusters(1)
+    second.name_server.silent(ROUTE)
+    first.routes["TBW102"] = first.whole_route()
+    instance = make_instance(f"{first.namesrv_addr};{second.namesrv_addr}")
+    queues = instance.routes.publish_info("New", timeout_ms=2_000).queues
+    assert {queue.topic for queue in queues} == {"New"}
+
+
+def test_a_broker_that_takes_no_connection_is_looked_for_at_once(
+    cluster: ScriptedCluster, make_instance: InstanceMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketmq_py.client.instance.ROUTE_FIRST_MS", 600_000)  # no poll
+    instance = make_instance(cluster.namesrv_addr)
+    instance.routes.update("T")
+    gone = cluster.brokers[0]
+    cluster.routes["T"] = route_of([("broker-a", "127.0.0.1:9")])
+    gone.close()
+    with pytest.raises(RemotingException):
+        instance.remoting.invoke(gone.address, RemotingCommand(RequestCode.GET_MAX_OFFSET), 5_000)
+    until(lambda: instance.routes.broker_address("broker-a") == "127.0.0.1:9")
+
+
+def test_what_is_known_of_a_broker_is_not_undone_by_the_older_route_of_another_topic(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    cluster.routes["Z"] = cluster.whole_route()
+    for topic in ("T", "Z"):
+        instance.routes.update(topic)
+    cluster.routes["T"] = route_of([("broker-a", "h:1")])
+    instance.routes.update("T")
+    instance.routes.drop_offline_brokers()
+    assert instance.routes.broker_address("broker-a") == "h:1"
 
 
 def test_a_route_that_is_used_is_never_changed_in_place(

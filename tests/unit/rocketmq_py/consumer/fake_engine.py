@@ -87,6 +87,9 @@ class FakeEngine(ClientInstance):
 
     # --- what the consumer calls ---
 
+    def look_again_soon(self, topic: str) -> None:
+        self.log.append(f"look again {topic}")
+
     def publish_info(self, topic: str) -> Writable:
         if topic not in self.queues:
             raise NoRouteError(f"no route of {topic}")

@@ -97,6 +97,20 @@ def test_a_message_goes_from_pull_to_listener_to_offset() -> None:
     assert bench.member.is_busy() is None
 
 
+def test_a_correction_of_a_queue_that_was_taken_afresh_meanwhile_changes_nothing() -> None:
+    bench = Bench()
+    bench.member.start()
+    (old,) = (one for one in bench.member.rebalancer.states if one.queue.topic == "T")
+    bench.member.rebalancer.drop(old)
+    bench.member.rebalance()
+    old.next_offset = 3
+    bench.member._offset_illegal(old)
+    (new,) = (one for one in bench.member.rebalancer.states if one.queue.topic == "T")
+    assert not new.dropped
+    bench.member.offsets.update(new.queue, 9)
+    assert bench.member.offsets.in_memory(new.queue) == 9
+
+
 def test_an_illegal_offset_is_frozen_written_and_the_queue_taken_afresh() -> None:
     bench = Bench()
     bench.member.start()

@@ -12,10 +12,12 @@ from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
 from rocketmq_py.consumer.pull_loop import PullLoop
 from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.standstill import TOLD_AFTER
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import RemotingConnectException
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.sysflag import COMPRESSED, WRAPPED
 from rocketmq_py.send_result import MessageQueue
@@ -62,6 +64,11 @@ class Bench:
         assert command.code == RequestCode.PULL_MESSAGE
         return command.ext_fields
 
+    def complete_kept(self, answer: RemotingCommand) -> None:
+        """Answer as a broker does that has kept the pull for as long as it may."""
+        self.state.process_queue.last_pull -= LONG_POLL_MS / 1000
+        self.engine.complete_pull(answer)
+
     def waits(self) -> list[float]:
         return [handle.delay_ms for handle in self.engine.scheduled]
 
@@ -76,9 +83,9 @@ def test_a_pull_asks_to_be_kept_and_carries_the_offset_to_commit() -> None:
     assert asked["maxMsgNums"] == "32"
     assert asked["bname"] == "broker-a"
     assert "subscription" not in asked
-    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
+    bench.complete_kept(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
     bench.offsets.update(QUEUE, 4)
-    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
+    bench.complete_kept(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
     assert bench.asked()["sysFlag"] == "3"
     assert bench.asked()["commitOffset"] == "5"
 
@@ -219,7 +226,7 @@ def test_a_broker_that_has_forgotten_the_group_is_asked_again_soon_and_then_afte
         bench.engine.complete_pull(refusal(24))
         assert bench.engine.run_scheduled() == [PAUSE_MS]
     assert len(caplog.records) == 1
-    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
+    bench.complete_kept(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
     bench.engine.complete_pull(refusal(24))
     assert bench.engine.run_scheduled() == [pull_loop.FORGOTTEN_WAIT_MS]
 
@@ -379,3 +386,99 @@ def test_a_pull_that_cannot_be_asked_any_more_after_the_stop_is_no_failure(
     bench.loop.pull(bench.state)
     assert bench.waits() == []
     assert caplog.records == []
+
+
+# --- brokers whose answers lead nowhere --------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the pulls, which stands: every answer comes at once."""
+    now = [1_000.0]
+    monkeypatch.setattr(pull_loop, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        (pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5), "5"),
+        (pulled(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=5), "5"),
+        (pulled(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=4), "4"),
+        (pulled(next_offset=5), "5"),
+        (pulled(record(5), next_offset=5), "5"),
+    ],
+    ids=["nothing", "no match", "back", "empty", "the same message"],
+)
+def test_a_queue_whose_answers_lead_nowhere_is_pulled_later_and_later_and_told_once(
+    answer: RemotingCommand, asked: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    waits: list[float] = []
+    for _ in range(12):
+        if not bench.engine.pulls:
+            bench.loop.pull(bench.state)
+        if asked == "4":  # so that each answer goes back
+            bench.state.next_offset = 5
+        bench.engine.complete_pull(answer)
+        assert bench.engine.pulls == []
+        assert "lead nowhere" in str(bench.loop.waiting)
+        waits += bench.engine.run_scheduled()
+        assert bench.asked()["queueOffset"] == asked
+        assert len(caplog.records) == (len(waits) >= TOLD_AFTER), "a few answers are no news"
+    assert waits == pytest.approx([20, 40, 80, 160, 320, 640, *[1_000] * 6])
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(told) == 1
+    assert "lead nowhere" in told[0]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_scan_that_moves_on_is_never_put_off() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    for offset in range(6, 500):
+        bench.engine.complete_pull(
+            pulled(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=offset)
+        )
+        assert bench.asked()["queueOffset"] == str(offset)
+    assert bench.waits() == []
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_correction_that_corrects_nothing_lets_the_queue_be_taken_afresh_later_and_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    waits: list[float] = []
+    for number in range(12):
+        bench.state = PullState(QUEUE, ProcessQueue(last_pull=0.0), 5)  # as a rebalance takes it
+        bench.loop.pull(bench.state)
+        bench.engine.complete_pull(pulled(code=ResponseCode.PULL_OFFSET_MOVED, next_offset=8))
+        assert bench.state.dropped
+        assert bench.engine.pulls == []
+        waits += bench.engine.run_scheduled()
+        assert len(bench.illegal) == number + 1
+    assert waits == pytest.approx([20, 40, 80, 160, 320, 640, *[1_000] * 5])
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert ["is illegal, the broker says 8" in line for line in told] == [True, False]
+    assert "lead nowhere" in told[1]
+
+
+def test_a_broker_that_lacks_the_queue_lets_the_route_be_asked_for() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(refusal(ResponseCode.TOPIC_NOT_EXIST))
+    assert bench.engine.log[-1] == "look again T"
+
+
+def test_what_is_remembered_of_queues_that_others_have_now_has_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pull_loop, "STANDING_MAX", 10)
+    bench = Bench()
+    for number in range(40):
+        state = PullState(MessageQueue("T", "broker-a", number), ProcessQueue(last_pull=0.0), 5)
+        bench.loop.pull(state)
+        bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
+    assert len(bench.loop._standing) <= 10

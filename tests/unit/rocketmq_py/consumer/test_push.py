@@ -295,7 +295,8 @@ def test_a_condition_that_is_wrong_fails_the_start(broker: EmbeddedBroker, condi
         wrong.start()
     assert (caught.value.response_code, caught.value.topic) == (23, "T")
     assert not wrong.is_running
-    assert broker.groups["G"].members == ()
+    # The heartbeat of a new connection may have made the group known before the end.
+    assert "G" not in broker.groups or broker.groups["G"].members == ()
 
 
 def test_a_broker_that_takes_no_conditions_is_told_with_its_setting() -> None:

@@ -230,6 +230,60 @@ def test_a_member_that_the_broker_forgot_tells_it_again() -> None:
     assert bench.mine() == [0, 1]
 
 
+def test_a_broker_that_never_lists_this_member_is_asked_later_and_later_and_told_of_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    bench = Bench()
+    bench.members(RIVAL)
+    waits, heartbeats = [], []
+    for _ in range(8):
+        assert not bench.rebalancer.run()
+        waits.append(bench.engine.scheduled[-1].delay_ms)
+        heartbeats.append(bench.engine.heartbeats)
+        now[0] += waits[-1] / 1000
+    assert waits == [1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 10_000, 10_000]
+    assert heartbeats == sorted(set(heartbeats)), "it says each time that it is here"
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(told) == 1
+    assert ME in told[0]
+    bench.members(ME, RIVAL)
+    assert bench.rebalancer.run()
+    bench.members(RIVAL)
+    assert not bench.rebalancer.run()
+    assert bench.engine.scheduled[-1].delay_ms == 1_000, "it begins anew"
+
+
+def test_runs_between_the_questions_to_such_a_broker_do_not_put_them_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    bench = Bench()
+    bench.members(RIVAL)
+    waits = []
+    for _ in range(3):
+        bench.rebalancer.run()
+        waits.append(bench.engine.scheduled[-1].delay_ms)
+        now[0] += 0.2
+    assert waits == [1_000, 800, 600]
+
+
+def test_a_member_that_is_not_listed_still_asks_each_second_for_what_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    bench = Bench()
+    bench.members(RIVAL)
+    bench.rebalancer.run()
+    now[0] += 60
+    bench.engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda _: refusal(1, "none")
+    bench.rebalancer.run()
+    assert bench.engine.scheduled[-1].delay_ms == 1_000
+
+
 def test_queues_stay_when_the_member_list_cannot_be_asked() -> None:
     bench = Bench()
     bench.rebalancer.run()

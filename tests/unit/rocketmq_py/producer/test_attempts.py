@@ -406,3 +406,80 @@ def test_a_broker_that_failed_is_avoided_and_one_that_was_not_asked_is_not(mode:
     assert spared is not None
     send.failed(MQClientException("no master"), asked=False)
     assert faults.is_available(spared.broker_name)
+
+
+# --- a route that is out of date ---------------------------------------------------------------
+
+OUTDATED = [
+    MQBrokerException(29, "request queueId[7] is illegal"),
+    MQBrokerException(17, "topic not exist"),
+    MQBrokerException(501, "not the leader"),
+    MQBrokerException(1, "request queueId[7] is illegal"),
+]
+REFUSED = pytest.mark.parametrize("refusal", OUTDATED, ids=lambda one: str(one.code))
+
+
+@BOTH
+@REFUSED
+def test_a_queue_that_is_refused_and_has_left_the_route_is_left_for_another(
+    mode: Mode, refusal: MQBrokerException
+) -> None:
+    send = attempts(mode)
+    first = send.next(QUEUES)
+    send.failed(refusal)
+    assert (send.doubts_route, send.is_over) == (True, False)
+    second = send.next(tuple(queue for queue in QUEUES if queue != first))
+    assert second not in {first, None}
+    assert not send.doubts_route
+
+
+@BOTH
+def test_a_refused_queue_that_is_still_in_the_route_ends_the_send(mode: Mode) -> None:
+    send = attempts(mode)
+    send.next(QUEUES)
+    send.failed(OUTDATED[0])
+    assert send.next(QUEUES) is None
+    with pytest.raises(MQBrokerException) as caught:
+        send.outcome()
+    assert caught.value is OUTDATED[0]
+
+
+@BOTH
+@REFUSED
+def test_a_refused_queue_waits_once_for_the_next_route_unless_that_comes_too_late(
+    mode: Mode, refusal: MQBrokerException
+) -> None:
+    late, waits = attempts(mode, timeout_ms=900), attempts(mode, timeout_ms=9_000)
+    for send in (late, waits):
+        send.next(QUEUES)
+        send.failed(refusal)
+    assert late.pause_ms(QUEUES, 950) < 100
+    assert waits.pause_ms(QUEUES, 950) == 951
+    assert waits.pause_ms(QUEUES, 950) < 100
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("failure", "doubts"),
+    [
+        (RemotingConnectException("refused"), True),
+        (MQClientException("no master", response_code=10003), True),
+        (PermissionDeniedError(16, "read-only"), True),
+        (PermissionDeniedError(1, "AclException: no"), False),
+        (MQBrokerException(2, "busy"), False),
+        (MQBrokerException(13, "illegal"), False),
+        (RemotingTimeoutException("silent"), False),
+    ],
+)
+def test_only_failures_that_a_newer_route_may_explain_ask_for_one(
+    mode: Mode, failure: Exception, doubts: bool
+) -> None:
+    send = attempts(mode)
+    send.next(QUEUES)
+    send.failed(failure)  # type: ignore[arg-type] # all are ours
+    assert send.doubts_route is doubts
+    assert send.pause_ms(QUEUES, 950) < 100, "only a missing queue is worth a wait"
+    chosen = attempts(mode, choose=lambda queues: queues[0])
+    chosen.next(QUEUES)
+    chosen.failed(failure)  # type: ignore[arg-type]
+    assert (chosen.doubts_route, chosen.is_over) == (doubts, True)
