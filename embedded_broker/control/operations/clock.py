@@ -66,7 +66,7 @@ def set_back(call: Call) -> ClockTold:
 
 
 _SPAN: Final = tuple(
-    Field(name, Kind.NUMBER, f"How many {name} to go forward.", default=0, low=0) for name in _SPANS
+    Field(name, Kind.NUMBER, f"How many {name} to go forward.", low=0) for name in _SPANS
 )
 _JUMP: Final = (
     Field("age", Kind.FLAG, "Let messages grow old by the jump, and remove them.", default=False),

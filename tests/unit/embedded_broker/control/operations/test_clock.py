@@ -67,3 +67,10 @@ def test_a_wait_that_is_over_tells_who_was_busy(
     assert told["title"] == "SettleTimeout"
     assert "G" in told["busy"][0]
     assert control.post("/clock/settle", timeout=0, check=False)["ok"] is False
+
+
+def test_going_forward_by_nothing_is_refused(broker: EmbeddedBroker, control: HttpPeer) -> None:
+    for path in ("/clock/advance", "/clock/run"):
+        told = control.refused(409, "POST", path)
+        assert "say how far time is to go" in told["detail"]
+    assert control.post("/clock/advance", seconds=0)["fired"] == 0
