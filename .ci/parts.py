@@ -25,6 +25,9 @@ THREE_HUNDRED = (
     "tests/hostile/test_corruptions.py::test_three_hundred_damages_are_the_same_said_or_refused"
 )
 
+SKIPPED = 77
+"""What an example returns that lacks something; it has said what (``examples/_needs.py``)."""
+
 EXAMPLES = sorted(
     path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("_")
 )
@@ -94,7 +97,8 @@ def run_part(part: str) -> bool:
     started = time.monotonic()
     for command in PARTS[part]:
         print(f"$ {' '.join(command[1:])}", flush=True)
-        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+        status = subprocess.run(command, cwd=ROOT, check=False).returncode
+        if status and (status != SKIPPED or os.environ.get("CI")):
             print(f"FAILED  {part}: {' '.join(command[1:])}")
             return False
     print(f"OK      {part}: {time.monotonic() - started:.1f} s", flush=True)

@@ -12,7 +12,9 @@ def main() -> None:
     try:
         import typer
     except ModuleNotFoundError:
-        sys.exit('rocketmq-py needs its cli extra: pip install "rocketmq-py[cli]"')
+        from rocketmq_py.errors import how_to_install
+
+        sys.exit(f"rocketmq-py needs typer: {how_to_install('cli')}")
     from embedded_broker.cli.serve import serve, tell_version, version
     from embedded_broker.cli.store import repair
     from embedded_broker.cli.timers import timers

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from rocketmq_py.errors import BodyError
+from rocketmq_py.errors import BodyError, how_to_install
 from rocketmq_py.protocol.sysflag import CompressionType, compression_number
 
 BODY_SIZE_MAX: Final = 64 * 1024 * 1024
@@ -113,5 +113,5 @@ def _library(module: str, name: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        reason = f"{name} compression needs the extra {extra!r} of rocketmq-py"
+        reason = f"{name} compression needs {module.partition('.')[0]}: {how_to_install(extra)}"
         raise BodyError("message", reason) from error
