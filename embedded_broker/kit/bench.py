@@ -18,7 +18,7 @@ from attrs import frozen
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.cluster import EmbeddedCluster
-from embedded_broker.api.views import PendingTimer, StoredMessage
+from embedded_broker.api.views import MisreadClock, PendingTimer, StoredMessage
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability
@@ -116,6 +116,10 @@ class Bench(ABC):
     def lost(self) -> tuple[int, int]:
         """Count the timers and the messages that the last crash of each broker lost."""
         return (0, 0)
+
+    def misread_clock(self) -> MisreadClock | None:
+        """Give a deliver time that a program computed by another clock than the broker's."""
+        return None
 
     def stored(self, topic: str) -> list[StoredMessage] | None:
         """Give what became visible in a topic; None when nobody can be asked."""
@@ -271,6 +275,11 @@ class EmbeddedBench(Bench):
         """Count what the crashes lost that came last."""
         reports = [one.recovery for one in self.running]
         return sum(one.timers_lost for one in reports), sum(one.messages_lost for one in reports)
+
+    def misread_clock(self) -> MisreadClock | None:
+        """Give a deliver time that a program computed by another clock than the broker's."""
+        found = (one.timers.misread_clock for one in self.running if self.is_virtual)
+        return next((one for one in found if one is not None), None)
 
     def stored(self, topic: str) -> list[StoredMessage]:
         """Give what became visible in a topic."""
