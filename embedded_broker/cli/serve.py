@@ -134,7 +134,12 @@ def serve(
     brokers: Annotated[int, typer.Option(min=1, max=16, help="How many brokers to run.")] = 1,
     cluster: Annotated[str | None, typer.Option(help="Name of the cluster.")] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="A RocketMQ option, name=value. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="An option of the broker, name=value. Repeatable. `rocketmq-py options` lists "
+            "them.",
+        ),
     ] = None,
     topics: Annotated[
         list[str] | None, typer.Option("--topic", help="Topic to create at the start. Repeatable.")
