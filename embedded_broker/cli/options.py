@@ -31,7 +31,7 @@ def options(
         ),
     ] = None,
 ) -> None:
-    """List the options of a broker, for --set and broker.conf: default, limit and meaning."""
+    """List what --set and broker.conf take."""
     wanted = [word.lower() for word in words or ()]
     found = [one for one in OPTIONS.values() if _fits(one, wanted)]
     if not found:
