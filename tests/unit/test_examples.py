@@ -85,3 +85,16 @@ def test_what_comes_with_an_extra_is_imported_where_it_is_used(path: Path) -> No
 
 def _names(one: ast.Import) -> list[str]:
     return [alias.name for alias in one.names]
+
+
+@pytest.mark.parametrize(
+    ("status", "ci", "passes"),
+    [(SKIPPED, "", True), (SKIPPED, "true", False), (1, "", False), (0, "true", True)],
+)
+def test_a_skipped_example_fails_the_gate_in_ci_alone(
+    monkeypatch: pytest.MonkeyPatch, status: int, ci: str, *, passes: bool
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    gate = runpy.run_path(str(ROOT / ".ci" / "parts.py"))
+    gate["PARTS"]["one"] = [[sys.executable, "-c", f"raise SystemExit({status})"]]
+    assert gate["run_part"]("one") is passes
