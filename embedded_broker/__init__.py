@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         MessageState,
         MessagesView,
         MessageTrace,
+        MisreadClock,
         PendingTimer,
         Retry,
         SentMessage,
@@ -67,8 +68,8 @@ _NAMES_OF = {
     "api.faults": "DiskFaults Faults",
     "api.views": (
         "GroupMember GroupOffset GroupTrace GroupView GroupsView HasMessageId MessageState "
-        "MessageTrace MessagesView PendingTimer Retry SentMessage StageView StoredMessage "
-        "TimersView TopicView TopicsView"
+        "MessageTrace MessagesView MisreadClock PendingTimer Retry SentMessage StageView "
+        "StoredMessage TimersView TopicView TopicsView"
     ),
     "clocks.clock": "Advanced BrokerClock NextDeadline VirtualClock",
     "clocks.settle": "Settled",
@@ -126,6 +127,7 @@ __all__ = [
     "MessageState",
     "MessageTrace",
     "MessagesView",
+    "MisreadClock",
     "NextDeadline",
     "PendingTimer",
     "PlainAccount",

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 try:
     import pytest  # noqa: F401 - so that what is missing is named with its remedy
 except ModuleNotFoundError as error:
+    from rocketmq_py.errors import how_to_install
+
     raise ModuleNotFoundError(
-        f"the pytest plugin needs pytest ({error}): pip install 'rocketmq-py[test]'",
+        f"the pytest plugin needs pytest ({error}): {how_to_install('test')}",
         name=error.name,
     ) from error
 

@@ -1,7 +1,6 @@
 """What the Spark examples have in common: a local session, and what to do without Spark.
 
-Where PySpark 4.2, pyarrow, numpy or Java is missing, an example says so and ends without an error.
-With CI set in the environment it fails instead, so that CI never skips an example silently.
+Where PySpark 4.2, pyarrow, numpy or Java is missing, an example says so and is skipped.
 """
 
 from __future__ import annotations
@@ -13,36 +12,29 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from _needs import missing_packages, run_unless
+
+from rocketmq_py.errors import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ("pyspark", "pyarrow", "numpy")
 
 
 def run_with_spark(program: Callable[[], int]) -> int:
     """Run an example if this machine can, and return its exit status."""
-    missing = [name for name in MODULES if find_spec(name) is None]
+    missing = missing_packages("pyspark", "pyarrow", "numpy")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         missing.append("java")
-    if not missing:
-        # A broker on a virtual clock warns programs that compute times by the machine's clock. The
-        # examples use the broker's clock, so the warning does not concern them.
-        logging.getLogger("embedded_broker").setLevel(logging.ERROR)
-        return program()
-    reason = (
-        f"{', '.join(missing)} not found. `make spark` installs PySpark into .venv; then run this "
-        "with .venv/bin/python. Java 17 or 21 must be on PATH."
-    )
-    if os.environ.get("CI"):
-        print(f"FAILED  {reason}")
-        return 1
-    print(f"SKIPPED {reason}")
-    return 0
+    # A broker on a virtual clock warns programs that compute times by the machine's clock. The
+    # examples use the broker's clock, so the warning does not concern them.
+    logging.getLogger("embedded_broker").setLevel(logging.ERROR)
+    remedy = f"{how_to_install('spark')}. Java 17 or 21 must be on PATH"
+    return run_unless(missing, remedy, program)
 
 
 @contextmanager

@@ -25,10 +25,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from _needs import missing_packages, run_unless
 from attrs import asdict, define, field
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
 from compat.ons import Message as OnsMessage
 from compat.ons import ONSFactory, Properties, PropertyKeyConst
@@ -42,9 +40,14 @@ from rocketmq_py import (
     Message,
     MessageExt,
 )
+from rocketmq_py.errors import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
 
 TOPIC = "DelayDemo"
 CONFIG = {"timerMaxDelaySec": 3_456_000, "recallMessageEnable": True}  # 40 days
@@ -139,6 +142,8 @@ class Board:
 
     def table(self) -> Table:
         """The board as a table, by due time."""
+        from rich.table import Table
+
         table = Table(title="seconds since the consumer started, by the broker's clock")
         table.add_column("how it was asked", no_wrap=True)
         for heading in ("due", "arrived", "error"):
@@ -197,6 +202,8 @@ def listening(broker: EmbeddedBroker, board: Board) -> Iterator[None]:
 @contextmanager
 def shown(board: Board, console: Console) -> Iterator[Live]:
     """The board on the terminal; what is printed afterwards begins a line of its own."""
+    from rich.live import Live
+
     with Live(board.table(), console=console) as live:
         yield live
     if not console.is_terminal:
@@ -289,6 +296,8 @@ def load(path: Path) -> Board:
 
 def main() -> int:
     """Run the demonstration; the exit status says whether every promise was kept."""
+    from rich.console import Console
+
     parser = argparse.ArgumentParser(description="Watch delayed messages arrive on time.")
     parser.add_argument("--store", type=Path, metavar="DIR", help="keep the store in DIR")
     parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
@@ -311,4 +320,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_unless(missing_packages("rich"), how_to_install("cli"), main))

@@ -18,9 +18,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from _needs import missing_packages
 from _spark import checked, local_spark, run_with_spark
 
 from embedded_broker import EmbeddedBroker
@@ -98,8 +98,8 @@ def from_protobuf_bodies(topics: Topics) -> DataFrame:
     """Read protobuf; the descriptor is what ``protoc --descriptor_set_out`` writes into a file."""
     from pyspark.sql.protobuf.functions import from_protobuf
 
-    if find_spec("google.protobuf") is None:
-        raise MissingError("the Python package protobuf, which makes the bodies of this example")
+    if missing_packages("google.protobuf"):
+        raise MissingError("the Python package protobuf for its bodies: pip install protobuf")
     kind, descriptor = protobuf_order()
     sent = [kind(**dict(zip(("id", "shop", "price"), one, strict=True))) for one in ORDERS]
     topics.write_bytes("Protobuf", [one.SerializeToString() for one in sent])

@@ -18,15 +18,16 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from _needs import missing_packages
 from _spark import checked, local_spark, run_with_spark
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import StoreFiles
+from rocketmq_py.errors import how_to_install
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -113,8 +114,8 @@ def program() -> int:
         by_topic = Counter({row[0]: row[1] for row in waiting.groupBy("topic").count().collect()})
         show(by_hour, by_topic)
         picture = arguments.png or Path(name) / "timers.png"
-        if find_spec("matplotlib") is None:
-            print("no picture: matplotlib is not installed (`make check` installs it)")
+        if missing_packages("matplotlib"):
+            print(f"SKIPPED the picture, matplotlib not found: {how_to_install('plot')}")
         elif by_hour:
             draw(by_hour, picture)
             print(f"picture: {picture}, {picture.stat().st_size} bytes")

@@ -469,6 +469,16 @@ class LiteSubscriptionQuotaExceededError(ClientException):
     """No further lite topic may be subscribed."""
 
 
+def how_to_install(extra: str) -> str:
+    """Say how to get what an optional extra brings, for errors about a package that is missing.
+
+    >>> how_to_install("cli")
+    'install the extra cli from a clone of this project: pip install "DIR/TO/CLONE[cli]"'
+    """
+    command = f'pip install "DIR/TO/CLONE[{extra}]"'
+    return f"install the extra {extra} from a clone of this project: {command}"
+
+
 def _clipped(value: object, size_max: int = 120) -> str:
     """``repr`` of a foreign value, bounded so that an error text stays a sentence."""
     text = repr(value)

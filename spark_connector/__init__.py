@@ -93,9 +93,11 @@ def _cores(spark: SparkSession) -> int | None:
 
 
 def _missing(error: ImportError) -> ImportError:
+    from rocketmq_py.errors import how_to_install
+
     return ImportError(
         f"the Spark connector needs PySpark 4.2 or newer, pyarrow and numpy ({error}): "
-        "pip install 'rocketmq-py[spark]'"
+        f"{how_to_install('spark')}"
     )
 
 

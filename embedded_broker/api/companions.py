@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import PORT_MAX, is_reachable
 from embedded_broker.lifecycle.ensemble import Ensemble
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, how_to_install
 
 ACCESS_CONTROL: Final = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
 CONTROL: Final = "embedded_broker.control.server"
@@ -61,7 +61,7 @@ def control_face(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio", "h11"}:
             raise
-        wanted = f'it needs its extra ({error}): pip install "rocketmq-py[control]"'
+        wanted = f"{error}: {how_to_install('control')}"
         raise ConfigError("control", True, wanted) from error
     host, config = ensemble.slots[0].arguments.host, ensemble.slots[0].arguments.config
     if token is None and any(config.flag(name) for name in ACCESS_CONTROL):

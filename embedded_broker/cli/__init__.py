@@ -12,7 +12,10 @@ def main() -> None:
     try:
         import typer
     except ModuleNotFoundError:
-        sys.exit('rocketmq-py needs its cli extra: pip install "rocketmq-py[cli]"')
+        from rocketmq_py.errors import how_to_install
+
+        sys.exit(f"rocketmq-py needs typer: {how_to_install('cli')}")
+    from embedded_broker.cli.options import options
     from embedded_broker.cli.serve import serve, tell_version, version
     from embedded_broker.cli.store import repair
     from embedded_broker.cli.timers import timers
@@ -26,7 +29,7 @@ def main() -> None:
     )
 
     @app.callback()
-    def options(
+    def begin(
         _version: bool = typer.Option(
             False, "--version", is_eager=True, callback=tell_version, help="Print the version."
         ),
@@ -35,6 +38,7 @@ def main() -> None:
 
     app.command()(serve)
     app.command()(timers)
+    app.command()(options)
     app.command()(version)
     store = typer.Typer(no_args_is_help=True, help="Look after a store directory.")
     store.callback()(lambda: None)

@@ -58,6 +58,13 @@ BrokerPort = Annotated[
         show_default=f"listenPort of --conf, else {DEFAULT_BROKER_PORT}",
     ),
 ]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="An option of the broker, name=value. Repeatable. `rocketmq-py options` lists them.",
+    ),
+]
 StoreFolder = Annotated[
     Path | None,
     typer.Option(
@@ -133,9 +140,7 @@ def serve(
     ] = None,
     brokers: Annotated[int, typer.Option(min=1, max=16, help="How many brokers to run.")] = 1,
     cluster: Annotated[str | None, typer.Option(help="Name of the cluster.")] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="A RocketMQ option, name=value. Repeatable.")
-    ] = None,
+    assignments: Assignments = None,
     topics: Annotated[
         list[str] | None, typer.Option("--topic", help="Topic to create at the start. Repeatable.")
     ] = None,

@@ -67,6 +67,14 @@ At = Annotated[
     str | None,
     typer.Option(help="The time that counts as now: ISO time or epoch ms.", show_default="now"),
 ]
+AsCsv = Annotated[
+    bool,
+    typer.Option(
+        "--csv",
+        help="Print CSV: a row for each message of a store. A running broker tells only how many "
+        "wait: a row for each topic.",
+    ),
+]
 Png = Annotated[
     Path | None,
     typer.Option(
@@ -84,7 +92,7 @@ def timers(
     buckets: Buckets = 24,
     at: At = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the messages as CSV.")] = False,
+    as_csv: AsCsv = False,
     png: Png = None,
     verify: Annotated[
         bool, typer.Option("--check/--no-check", help="Check the files against each other.")

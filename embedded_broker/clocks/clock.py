@@ -142,12 +142,12 @@ class BrokerClock(ApplicationFace, ABC):
 
     def advance(
         self,
-        amount: float | timedelta = 0,
+        amount: float | timedelta | None = None,
         *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
+        days: float | None = None,
+        hours: float | None = None,
+        minutes: float | None = None,
+        seconds: float | None = None,
         age: bool = False,
         roll_elision: bool = True,
     ) -> Advanced:
@@ -158,8 +158,8 @@ class BrokerClock(ApplicationFace, ABC):
         over. Messages do not grow old by it. With ``age=True`` they do: after the releases,
         commit-log files older than ``fileReservedTime`` hours are removed, except the newest file
         and those that pending timers need. Hops of long delays that lie within the jump are not
-        written, unless ``roll_elision=False``. Raises ``ClockError`` on a wall clock and for a
-        negative amount.
+        written, unless ``roll_elision=False``. Raises ``ClockError`` on a wall clock, for a
+        negative amount and without any.
         """
         span = _span("advance", amount, days, hours, minutes, seconds)
         return self._advance(span, age=age, roll_elision=roll_elision)
@@ -232,12 +232,12 @@ class BrokerClock(ApplicationFace, ABC):
 
     def run(
         self,
-        amount: float | timedelta = 0,
+        amount: float | timedelta | None = None,
         *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
+        days: float | None = None,
+        hours: float | None = None,
+        minutes: float | None = None,
+        seconds: float | None = None,
         timeout: float | None = None,
     ) -> Advanced:
         """Move time forward as ``advance`` does, but let the clients react on the way.
@@ -625,20 +625,32 @@ class VirtualClock(BrokerClock):
 
 def _span(
     call: str,
-    amount: float | timedelta,
-    days: float = 0,
-    hours: float = 0,
-    minutes: float = 0,
-    seconds: float = 0,
+    amount: float | timedelta | None,
+    days: float | None = None,
+    hours: float | None = None,
+    minutes: float | None = None,
+    seconds: float | None = None,
 ) -> timedelta:
-    """Return the sum of the spans; ``ClockError`` when it is no span, or a negative one."""
-    try:
-        span = amount if isinstance(amount, timedelta) else timedelta(seconds=amount)
-        span += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    except (OverflowError, TypeError, ValueError) as error:  # too long, a text, not a number
+    """Return the sum of the spans; ``ClockError`` for none, a negative one, and what is no span."""
+    named = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+    given = {name: value for name, value in named.items() if value is not None}
+    if amount is None and not given:
         raise ClockError(
-            f"clock.{call}({amount!r}, days={days!r}, hours={hours!r}, minutes={minutes!r}, "
-            f"seconds={seconds!r}): give finite seconds or a timedelta: {error}"
+            f"clock.{call}(): say how far time is to go, as in {call}(seconds=10), {call}(days=2) "
+            f"or {call}(timedelta(hours=1)). settle() waits for idle clients and moves no time"
+        )
+    try:
+        span = (
+            amount
+            if isinstance(amount, timedelta)
+            else timedelta(seconds=0 if amount is None else amount)
+        )
+        span += timedelta(**given)
+    except (OverflowError, TypeError, ValueError) as error:  # too long, a text, not a number
+        told = [] if amount is None else [repr(amount)]
+        told += [f"{name}={value!r}" for name, value in given.items()]
+        raise ClockError(
+            f"clock.{call}({', '.join(told)}): give finite seconds or a timedelta: {error}"
         ) from error
     if span < timedelta(0):
         raise ClockError(

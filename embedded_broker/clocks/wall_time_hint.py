@@ -9,7 +9,11 @@ delays.
 """
 
 import logging
+from datetime import datetime
 
+from attrs import frozen
+
+from embedded_broker.clocks.instants import instant
 from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import DelayValueError
@@ -21,8 +25,21 @@ CLOCKS_DIFFER_MS = 2_000
 SENSIBLE_DELAY_MS = 40 * 86_400_000
 
 
+@frozen(kw_only=True)
+class MisreadClock:
+    """A deliver time that makes sense by the clock of its sender, and none by the broker's.
+
+    ``property_name`` is the property that holds it, ``sent_at`` the time of the sender's clock.
+    """
+
+    property_name: str
+    deliver_at: datetime
+    sent_at: datetime
+    broker_at: datetime
+
+
 class WallTimeHint:
-    """A put hook that refuses nothing: it logs one warning per broker."""
+    """A put hook that refuses nothing: it logs one warning per broker, and keeps its reason."""
 
     name = "wallTimeHint"
     ignores_plain = True
@@ -30,11 +47,16 @@ class WallTimeHint:
 
     def __init__(self, wall: Clock) -> None:
         self._wall = wall
-        self._said = False
+        self.found: MisreadClock | None = None
+        """What was warned of."""
 
     def ignores_timers(self, now_ms: int, *, instants: bool) -> bool:
         """Whether no message could lead to a warning now."""
-        return not instants or self._said or abs(now_ms - self._wall.now_ms) <= CLOCKS_DIFFER_MS
+        return (
+            not instants
+            or self.found is not None
+            or abs(now_ms - self._wall.now_ms) <= CLOCKS_DIFFER_MS
+        )
 
     def before_put(self, msg: InnerMessage, now_ms: int) -> None:
         """Compare the clocks when the message asks for an instant that its sender computed."""
@@ -49,7 +71,12 @@ class WallTimeHint:
         if not _is_sensible(delay.value - now_ms) and _is_sensible(
             delay.value - msg.born_timestamp
         ):
-            self._said = True
+            self.found = MisreadClock(
+                property_name=delay.kind.value,
+                deliver_at=instant(delay.value),
+                sent_at=instant(msg.born_timestamp),
+                broker_at=instant(now_ms),
+            )
             logger.warning(
                 "%s=%d is %d ms after its sender's clock, but the broker's clock differs from wall "
                 "time by %+d ms: compute delivery times from broker.clock.now_ms, or ask for a "

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from embedded_broker.inspector.report import Report
-from rocketmq_py.errors import UnsupportedOperationError
+from rocketmq_py.errors import UnsupportedOperationError, how_to_install
 
 _SIZE_INCHES: Final = (8.0, 3.6)
 _DPI: Final = 110
@@ -30,7 +30,7 @@ def save_picture(
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise UnsupportedOperationError(
-            "a picture needs matplotlib, the extra 'plot' of rocketmq-py"
+            f"a picture needs matplotlib: {how_to_install('plot')}"
         ) from error
     if not report.buckets:
         raise UnsupportedOperationError(

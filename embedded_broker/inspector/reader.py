@@ -21,6 +21,7 @@ from embedded_broker.settings.options import OPTIONS
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue
 from embedded_broker.store.directory_lock import holder_of
+from embedded_broker.store.stores_below import stores_below
 from embedded_broker.timer.delay_offsets import OFFSETS_FILE
 from embedded_broker.timer.slices.dcommit_log import (
     DCOMMIT_LOG_FOLDER,
@@ -43,7 +44,6 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_
 
 _PRECISION_DEFAULT_MS: Final = 1000
 _SLOTS_LOOKED_AT: Final = 1000
-_BELOW_SHOWN: Final = 16
 _SIGNS_OF_A_STORE: Final = (COMMIT_LOG_FOLDER, WHEEL_FILE, LOG_FOLDER)
 
 _LOOKED_INTO: Final = (
@@ -135,7 +135,7 @@ class StoreFiles:
         if not any(fs.exists(name) for name in _SIGNS_OF_A_STORE):
             raise StoreError(
                 f"{root}: no RocketMQ store, there is neither {COMMIT_LOG_FOLDER} nor {WHEEL_FILE}"
-                f"{_stores_below(root)}"
+                f"{stores_below(root, _SIGNS_OF_A_STORE)}"
             )
         files = cls(
             root=root,
@@ -326,22 +326,6 @@ class StoreFiles:
                 text = f"no readable JSON: {error}"
                 self.findings.append(Finding(Severity.REPAIR, name, -1, text))
         return None
-
-
-def _stores_below(root: Path) -> str:
-    """Name the stores in a directory that is none, such as the one of a cluster."""
-    try:
-        found = sorted(
-            one.name
-            for one in root.iterdir()
-            if any((one / name).exists() for name in _SIGNS_OF_A_STORE)
-        )
-    except OSError:  # one that may not be entered is none that could be read
-        return ""
-    if not found:
-        return ""
-    more = f" and {len(found) - _BELOW_SHOWN} more" if len(found) > _BELOW_SHOWN else ""
-    return f". There are stores below it: {', '.join(found[:_BELOW_SHOWN])}{more}"
 
 
 def require_rights(root: Path) -> None:

@@ -18,14 +18,17 @@ from attrs import frozen
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.cluster import EmbeddedCluster
-from embedded_broker.api.views import PendingTimer, StoredMessage
+from embedded_broker.api.views import MisreadClock, PendingTimer, StoredMessage
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.settle import notes_of
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.names import is_group_topic
 
+GROUP_TOPIC_QUEUES: Final = 1
+"""A broker's own number for the retries and the dead letters of a group."""
 LATENCY_S: Final = 10.0
 """How long a message that is due may take on its way, in wall time."""
 QUIET_S: Final = 1.0
@@ -81,6 +84,14 @@ class Bench(ABC):
         """Create a topic unless it is there."""
 
     @abstractmethod
+    def ready_topic(self, name: str) -> None:
+        """Let a topic be there before a client asks for it; in strict mode it must be there.
+
+        The retries and dead letters of a group are there as soon as they are asked for, in strict
+        mode, too: a broker makes their topics by itself, with the first message.
+        """
+
+    @abstractmethod
     def until(
         self, holds: Callable[[], object], within: timedelta, *, grace_s: float = LATENCY_S
     ) -> Reached:
@@ -107,6 +118,10 @@ class Bench(ABC):
         """Count the timers and the messages that the last crash of each broker lost."""
         return (0, 0)
 
+    def misread_clock(self) -> MisreadClock | None:
+        """Give a deliver time that a program computed by another clock than the broker's."""
+        return None
+
     def stored(self, topic: str) -> list[StoredMessage] | None:
         """Give what became visible in a topic; None when nobody can be asked."""
         del topic
@@ -127,22 +142,6 @@ class Bench(ABC):
     def log_tail(self, lines: int) -> list[str]:  # noqa: ARG002
         """Give the last lines that real servers wrote; an embedded broker has a journal."""
         return []
-
-    def ready_topic(self, name: str) -> None:
-        """Let a topic be there before a client asks for it; in strict mode it must be there."""
-        known = self.topic_names()
-        if known is None or name in known:
-            return
-        if self.strict:
-            close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ConfigError(
-                "topic",
-                name,
-                "in strict mode a topic that exists. Take rocketmq_topic, or name it in "
-                f"@pytest.mark.rocketmq(topics=[{name!r}]){hint}",
-            )
-        self.create_topic(name)
 
 
 class EmbeddedBench(Bench):
@@ -205,6 +204,24 @@ class EmbeddedBench(Bench):
             if name not in one.topics:
                 one.topics.create(name, queues=queues)
 
+    def ready_topic(self, name: str) -> None:
+        """Let a topic be there before a client asks for it; in strict mode it must be there."""
+        if any(name in one.topics for one in self.running):  # those of every broker, too
+            return
+        if is_group_topic(name):
+            self.create_topic(name, GROUP_TOPIC_QUEUES)
+        elif not self.strict:
+            self.create_topic(name)
+        else:
+            close = get_close_matches(name, self.topic_names(), n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ConfigError(
+                "topic",
+                name,
+                "in strict mode a topic that exists. Take rocketmq_topic, or name it in "
+                f"@pytest.mark.rocketmq(topics=[{name!r}]){hint}",
+            )
+
     def until(
         self, holds: Callable[[], object], within: timedelta, *, grace_s: float = LATENCY_S
     ) -> Reached:
@@ -259,6 +276,11 @@ class EmbeddedBench(Bench):
         """Count what the crashes lost that came last."""
         reports = [one.recovery for one in self.running]
         return sum(one.timers_lost for one in reports), sum(one.messages_lost for one in reports)
+
+    def misread_clock(self) -> MisreadClock | None:
+        """Give a deliver time that a program computed by another clock than the broker's."""
+        found = (one.timers.misread_clock for one in self.running if self.is_virtual)
+        return next((one for one in found if one is not None), None)
 
     def stored(self, topic: str) -> list[StoredMessage]:
         """Give what became visible in a topic."""

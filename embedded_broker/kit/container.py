@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from embedded_broker.kit.backend import DEFAULT_IMAGE, BackendError
 from embedded_broker.kit.real import RealBackend, abilities_of, version_at, version_in
+from rocketmq_py.errors import how_to_install
 
 if TYPE_CHECKING:
     from embedded_broker.kit.rocketmq_container import RocketMQContainer
@@ -81,7 +82,7 @@ def _container_of(image: str) -> "RocketMQContainer":
         from embedded_broker.kit.rocketmq_container import RocketMQContainer
     except ImportError as error:
         raise BackendError(
-            f"a container needs testcontainers ({error}): pip install 'rocketmq-py[containers]'"
+            f"a container needs testcontainers ({error}): {how_to_install('containers')}"
         ) from error
     try:
         return RocketMQContainer(image)

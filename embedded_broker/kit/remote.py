@@ -14,10 +14,11 @@ from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import StoredMessage
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend
-from embedded_broker.kit.bench import LATENCY_S, Bench, Reached
+from embedded_broker.kit.bench import GROUP_TOPIC_QUEUES, LATENCY_S, Bench, Reached
 from embedded_broker.kit.skipping import skip
 from embedded_broker.kit.telling import plain
 from rocketmq_py.clock import SystemClock, monotonic
+from rocketmq_py.protocol.names import is_group_topic
 
 LOOK_AGAIN_S: Final = 0.01
 JOIN_S: Final = 30.0
@@ -103,8 +104,12 @@ class RemoteBench(Bench):
         self.backend.create_topic(name, queues)
 
     def ready_topic(self, name: str) -> None:
-        """Let a topic be there before a client asks for it."""
-        if Ability.CREATE_TOPICS in self.abilities and not self.strict:
+        """Let a topic be there before a client asks for it; in strict mode it must be there."""
+        if Ability.CREATE_TOPICS not in self.abilities:
+            return
+        if is_group_topic(name):
+            self.backend.create_topic(name, GROUP_TOPIC_QUEUES)
+        elif not self.strict:
             self.backend.create_topic(name)
 
     def until(

@@ -13,7 +13,15 @@ from typing import Final
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import Retry
 from embedded_broker.kit.bench import Bench, EmbeddedBench
-from embedded_broker.kit.telling import ROWS_MAX, losses, rows, shown, time_of, waiting_row
+from embedded_broker.kit.telling import (
+    ROWS_MAX,
+    clock_hint,
+    losses,
+    rows,
+    shown,
+    time_of,
+    waiting_row,
+)
 from embedded_broker.remoting.journal import JournalEntry
 from rocketmq_py import RequestCode, ResponseCode
 
@@ -50,6 +58,7 @@ def told_of_bench(bench: Bench, *, repeat: str) -> str:
     if isinstance(bench, EmbeddedBench):
         for broker in bench.brokers:
             lines += _of_broker(broker, several=len(bench.brokers) > 1)
+        lines += [f"hint           {one}" for one in clock_hint(bench)]
         lines += [f"note           {one}" for one in bench.disagreements()]
         lines += _journal(bench.broker, bench.now())
     if said := bench.log_tail(SERVER_LINES):

@@ -104,6 +104,7 @@ def _hints(
     bench: Bench, failed: FailedExpectation, waiting: Sequence[PendingTimer], ended: datetime
 ) -> Iterator[str]:
     """Say what may be wrong with the expectation, or with the program."""
+    yield from (wrong_clock := list(clock_hint(bench)))
     if failed.body is None:
         yield from _why_it_came(failed)
     elif failed.too_early is None:
@@ -111,7 +112,27 @@ def _hints(
             yield f"the crash lost {losses(*lost)} that were not synced"
         if not callable(failed.body):
             text = failed.body.encode() if isinstance(failed.body, str) else failed.body
-            yield from _where_it_is(bench, failed, text, waiting, ended)
+            yield from _where_it_is(bench, failed, text, [] if wrong_clock else waiting, ended)
+
+
+def clock_hint(bench: Bench) -> Iterator[str]:
+    """Say that a program computes its deliver times by the wall clock, where one does."""
+    found = bench.misread_clock()
+    if found is None:
+        return
+    ahead = found.deliver_at - found.broker_at
+    side = "after" if ahead > timedelta(0) else "before"
+    told = (
+        "your program reads the wall clock: give it the broker's,",
+        f"such as now=rocketmq_clock.now. {_roughly(found.deliver_at - found.sent_at)} after the",
+        f"wall clock a message is due, and {_roughly(abs(ahead))} {side} the broker's",
+    )
+    yield "\n               ".join(told)
+
+
+def _roughly(span: timedelta) -> str:
+    seconds = timedelta(seconds=round(span.total_seconds()))
+    return plain(timedelta(days=span.days) if span.days else seconds)
 
 
 def _why_it_came(failed: FailedExpectation) -> Iterator[str]:

@@ -21,6 +21,7 @@ from embedded_broker.remoting.inproc import LocalClients
 from embedded_broker.tables.consumers.registry import ConsumerGroup
 from rocketmq_py.protocol.bodies.heartbeat import CONSUME_PASSIVELY
 from rocketmq_py.protocol.codes import PERM_READ
+from rocketmq_py.protocol.names import is_group_topic
 
 
 @define(eq=False)
@@ -114,7 +115,7 @@ class Idleness:
             if topic in existing:
                 why = "the topic is new, or a broker came or left"
                 yield f"{group}: has no queue of {topic} yet: {why} (client {client})", True
-            else:
+            elif not is_group_topic(topic):  # those come with the first message of theirs
                 yield f"{group}: subscribes to {topic}, which does not exist ({client})", False
 
     def _has_joined(self, seeker: Seeker) -> bool:

@@ -217,11 +217,9 @@ class BrokerNode:
         """Give the broker its hooks, tables, handlers and its place at the name server."""
         store, timers, namesrv = parts.store, parts.timers, self._runtime.namesrv
         self._undo.append(parts.endpoint.long_requests.close)
+        parts.wall_time_hint = WallTimeHint(self._arguments.session_clock)
         with parts.door:
-            store.hooks.listed += [
-                WallTimeHint(self._arguments.session_clock),
-                timers.admission,
-            ]
+            store.hooks.listed += [parts.wall_time_hint, timers.admission]
             self._arguments.put_hooks.run_before(store.hooks.listed)
             if is_reachable(self._arguments.host):
                 parts.guards.append(RemoteAdministration(parts.config))

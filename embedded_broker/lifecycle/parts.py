@@ -12,6 +12,7 @@ from attrs import define, field
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import DeadlineSource
+from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.administration import Administration
 from embedded_broker.core.calls import Calls
 from embedded_broker.core.consume import Consume
@@ -76,6 +77,7 @@ class BrokerParts:
     first_users: UserAcl = field(factory=UserAcl)
     """Users of ACL 2 that are there from the start."""
 
+    wall_time_hint: WallTimeHint = field(init=False)
     users: UserTable = field(init=False, factory=UserTable)
     topics: TopicTable = field(init=False)
     deleted_topics: DeletedTopics = field(init=False)

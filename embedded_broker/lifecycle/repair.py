@@ -20,8 +20,11 @@ from embedded_broker.remoting.journal import Journal
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.stores_below import stores_below
 from embedded_broker.timer.slices.dcommit_log import DCOMMIT_LOG_FOLDER
 
+_SIGNS = (COMMIT_LOG_FOLDER, "config")
+"""Folders of which a store has at least one."""
 _WHOLE = {"damagedRecords": "skip", "storeCheck": "full"}
 
 
@@ -32,8 +35,9 @@ def repair_store(store: Path | FileSystem, *, config: Mapping[str, object]) -> R
     `StoreError` for what cannot be mended.
     """
     fs = DirectoryFileSystem(store) if isinstance(store, Path) else store
-    if not fs.list(COMMIT_LOG_FOLDER) and not fs.list("config"):
-        raise StoreError(f"{store} is no store: it has neither {COMMIT_LOG_FOLDER}/ nor config/")
+    if not any(fs.list(folder) for folder in _SIGNS):
+        below = stores_below(store, _SIGNS) if isinstance(store, Path) else ""
+        raise StoreError(f"{store} is no store: it has neither {' nor '.join(_SIGNS)}{below}")
     is_sliced = bool(fs.list(DCOMMIT_LOG_FOLDER)) and "timerEngine" not in config
     virtual = any(name.startswith(Path(CLOCK_PATH).name) for name in fs.list("config"))
     arguments = check_arguments(

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from rocketmq_py.errors import BodyError, BodyTooLargeError
+from rocketmq_py.errors import BodyError, BodyTooLargeError, how_to_install
 from rocketmq_py.protocol.sysflag import CompressionType, compression_number
 
 BODY_SIZE_MAX: Final = 64 * 1024 * 1024
@@ -130,5 +130,5 @@ def _library(module: str, name: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        reason = f"{name} compression needs the extra {extra!r} of rocketmq-py"
+        reason = f"{name} compression needs {module.partition('.')[0]}: {how_to_install(extra)}"
         raise BodyError("message", reason) from error

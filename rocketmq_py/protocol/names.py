@@ -123,6 +123,14 @@ def is_dlq_topic(topic: str) -> bool:
     return topic.startswith(DLQ_PREFIX)
 
 
+def is_group_topic(topic: str) -> bool:
+    """Say whether a broker makes the topic by itself, for the retries or dead letters of a group.
+
+    Retry topics of POP, which are of a group and a topic, are among them.
+    """
+    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
 def is_system_topic(topic: str) -> bool:
     """Say whether the topic belongs to RocketMQ itself (`TopicValidator.isSystemTopic`)."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
@@ -186,7 +194,7 @@ def topic_problem(
     >>> topic_problem("a b")
     'The specified topic: a b, contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$'
     """
-    if isinstance(topic, str) and topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+    if isinstance(topic, str) and is_group_topic(topic):
         length_max = retry_length_max
     return _problem("topic", topic, length_max)
 

@@ -48,6 +48,13 @@ def test_no_file_has_a_name_without_a_noun() -> None:
     assert [str(p) for p in python_files(*PACKAGES, "tests") if p.name in VAGUE_NAMES] == []
 
 
+def test_nobody_is_told_to_install_from_an_index_where_the_package_is_not() -> None:
+    pages = [*ROOT.glob("*.md"), ROOT / "spark_connector" / "README.md"]
+    files = [*python_files(*PACKAGES, "examples"), *pages]
+    told = [str(one) for one in files if "rocketmq-py[" in one.read_text(encoding="utf-8")]
+    assert told == []
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_importing_a_package_starts_nothing_and_configures_nothing(package: str) -> None:
     probe = (

@@ -425,6 +425,50 @@ def test_fine(rocketmq_topic, rocketmq_recorder, rocketmq_broker):
     run_kit(tests).assert_outcomes(passed=4)
 
 
+def test_strict_mode_takes_subscriptions_to_topics_that_brokers_make_by_themselves(
+    run_kit: RunKit,
+) -> None:
+    tests = """
+OWN = ["%DLQ%billing", "%RETRY%billing"]
+
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_dead_letters(rocketmq_producer, rocketmq_consumer, rocketmq_recorder):
+    dead = rocketmq_recorder("%DLQ%billing")
+    rocketmq_consumer("billing", "Orders", later, max_reconsume_times=1)
+    rocketmq_producer.send(Message("Orders", b"42"))
+    dead.expect(b"42", within=60 * MINUTE)
+
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_own_consumer(rocketmq_broker, rocketmq_clock, rocketmq_producer, rocketmq_consumer):
+    got = []
+
+    def listen(messages, context):
+        got.extend((message.topic, message.body) for message in messages)
+        return done(messages, context)
+
+    watcher = DefaultMQPushConsumer("watcher", namesrv_addr=rocketmq_broker.namesrv_addr)
+    for topic in OWN:
+        watcher.subscribe(topic)
+    watcher.register_message_listener(listen)
+    with watcher:
+        assert "%DLQ%billing" not in rocketmq_broker.topics
+        rocketmq_consumer("billing", "Orders", later, max_reconsume_times=1)
+        rocketmq_producer.send(Message("Orders", b"42"))
+        rocketmq_clock.run(hours=1)
+    assert [body for _, body in got] == [b"42", b"42"]
+    assert rocketmq_broker.topics["%DLQ%billing"].count() == 1
+
+TOPICS = [*OWN, "%RETRY%billing_Orders", "DefaultCluster_REPLY_TOPIC", "SCHEDULE_TOPIC_XXXX"]
+
+@pytest.mark.rocketmq(config={"traceTopicEnable": True})
+@pytest.mark.parametrize("topic", [*TOPICS, "RMQ_SYS_TRACE_TOPIC"])
+def test_others(rocketmq_recorder, topic):
+    rocketmq_recorder(topic)
+"""
+    run_kit(tests, "--rocketmq-strict", "--tb=short").assert_outcomes(passed=8)
+    run_kit(tests).assert_outcomes(passed=8)
+
+
 def test_a_name_without_a_letter_that_topics_may_have_is_replaced(
     run_kit: RunKit, pytester: pytest.Pytester
 ) -> None:

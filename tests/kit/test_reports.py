@@ -119,6 +119,91 @@ def test_function(rocketmq_topic, rocketmq_recorder):
     )
 
 
+WALL_CLOCK = """
+EARLY = datetime(2020, 1, 1, tzinfo=UTC)
+LONG = {"timerMaxDelaySec": 2**31 - 1}
+
+def in_half_an_hour():
+    return Message("Orders", b"x", deliver_at=datetime.now(UTC) + 30 * MINUTE)
+
+@pytest.mark.rocketmq(topics=["Orders"], start=datetime(2130, 1, 1, tzinfo=UTC))
+def test_later_clock(rocketmq_producer, rocketmq_recorder):
+    arrived = rocketmq_recorder("Orders")
+    rocketmq_producer.send(in_half_an_hour())
+    arrived.expect_nothing(within=MINUTE)
+
+@pytest.mark.rocketmq(topics=["Orders"], start=EARLY, config=LONG)
+def test_earlier_clock(rocketmq_producer, rocketmq_recorder):
+    arrived = rocketmq_recorder("Orders")
+    rocketmq_producer.send(in_half_an_hour())
+    arrived.expect(b"x", within=31 * MINUTE)
+
+@pytest.mark.rocketmq(topics=["Orders"], start=EARLY)
+def test_refused(rocketmq_producer):
+    rocketmq_producer.send(in_half_an_hour())
+
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_own_assertion(rocketmq_producer, rocketmq_broker):
+    rocketmq_producer.send(in_half_an_hour())
+    assert rocketmq_broker.timers.count() == 1
+
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_injected(rocketmq_clock, rocketmq_producer, rocketmq_recorder):
+    arrived = rocketmq_recorder("Orders")
+    when = rocketmq_clock.now() + 30 * MINUTE
+    rocketmq_producer.send(Message("Orders", b"x", deliver_at=when))
+    arrived.expect(b"x", within=29 * MINUTE)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "rows"),
+    [
+        (
+            "test_later_clock",
+            [
+                "E*hint*your program reads the wall clock: give it the broker's,",
+                "E*such as now=rocketmq_clock.now. 30 min after the",
+                "E*wall clock a message is due, and * d before the broker's",
+                "hint*your program reads the wall clock*",
+            ],
+        ),
+        (
+            "test_earlier_clock",
+            ["E*hint*your program reads the wall clock*", "E*, and * d after the broker's"],
+        ),
+        ("test_refused", ["hint*your program reads the wall clock*", "*, and * d after the *"]),
+        ("test_own_assertion", ["hint*your program reads the wall clock*"]),
+    ],
+)
+def test_a_deliver_time_by_the_wall_clock_is_named(
+    run_kit: RunKit, test: str, rows: list[str]
+) -> None:
+    result = run_kit(WALL_CLOCK, "-k", test, "-p", "no:logging")
+    result.assert_outcomes(failed=1, deselected=4)
+    result.stdout.fnmatch_lines(rows)
+    assert "it is due" not in result.stdout.str()
+
+
+def test_a_deliver_time_by_the_brokers_clock_gets_no_such_hint(run_kit: RunKit) -> None:
+    result = run_kit(WALL_CLOCK, "-k", "test_injected")
+    result.assert_outcomes(failed=1, deselected=4)
+    assert "wall clock" not in result.stdout.str()
+
+
+def test_a_shared_broker_hints_again_in_the_next_test(run_kit: RunKit) -> None:
+    shared = """
+@pytest.mark.parametrize("number", [1, 2])
+def test_shared(rocketmq_producer, rocketmq_broker, rocketmq_topic, number):
+    message = Message(rocketmq_topic, b"x", deliver_at=datetime.now(UTC) + 30 * MINUTE)
+    rocketmq_producer.send(message)
+    assert number == 0
+"""
+    result = run_kit(shared, "--rocketmq-scope=session")
+    result.assert_outcomes(failed=2)
+    assert result.stdout.str().count("hint           your program reads") == 2
+
+
 def test_of_many_messages_the_last_are_shown_and_long_bodies_are_cut(run_kit: RunKit) -> None:
     result = run_kit("""
 def test_many(rocketmq_broker, rocketmq_topic, rocketmq_recorder):

@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> None:
     for name in chosen(arguments):
         print(f"== {name}", flush=True)
         if name.startswith("spark_") and find_spec("pyspark") is None:
-            print("left out: PySpark is not installed, which make spark does")
+            print("left out: PySpark is not installed, which make test does")
             continue
         if name in timer_store.PARTS:
             timer_store.main(name)

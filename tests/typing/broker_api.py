@@ -22,6 +22,7 @@ from embedded_broker import (
     MessageState,
     MessagesView,
     MessageTrace,
+    MisreadClock,
     PendingTimer,
     PutHook,
     PutHooks,
@@ -81,6 +82,8 @@ def looking_at_timers_and_changing_them(broker: EmbeddedBroker) -> None:
     assert_type(page[0].body, bytes)
     assert_type(page[0].keys, tuple[str, ...])
     assert_type(broker.timers.next_due(), datetime | None)
+    assert_type(list(broker.timers), list[PendingTimer])
+    assert_type(broker.timers.misread_clock, MisreadClock | None)
     assert_type(broker.timers.recall(sent), RecallOutcome)
     broker.timers.fire_now(sent)
     broker.timers.reschedule(sent, deliver_at=broker.clock.now())

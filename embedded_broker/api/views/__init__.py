@@ -11,6 +11,7 @@ from embedded_broker.api.views.send import SentMessage, redeliver_message, send_
 from embedded_broker.api.views.timers import PendingTimer, StageView, TimersView
 from embedded_broker.api.views.topics import TopicsView, TopicView, delivered
 from embedded_broker.api.views.trace import GroupTrace, MessageState, MessageTrace
+from embedded_broker.clocks.wall_time_hint import MisreadClock
 from embedded_broker.core.administration.offsets import GroupOffset
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MessageState",
     "MessageTrace",
     "MessagesView",
+    "MisreadClock",
     "PendingTimer",
     "Retry",
     "SentMessage",

@@ -24,8 +24,7 @@ from rocketmq_py.protocol.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
     TRANS_CHECK_MAX_TIME_TOPIC,
-    is_dlq_topic,
-    is_retry_topic,
+    is_group_topic,
 )
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
@@ -234,4 +233,4 @@ def _mark_of(marks: Iterable[MessageRecord], journey: Journey, root: int) -> Mes
 
 
 def _is_again(journey: Journey) -> bool:
-    return is_retry_topic(journey.topic) or is_dlq_topic(journey.topic)
+    return is_group_topic(journey.topic)

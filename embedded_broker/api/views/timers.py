@@ -7,7 +7,7 @@ threads; every look enters the door and holds it for at most a few milliseconds.
 for how they are changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -26,6 +26,7 @@ from embedded_broker.api.views.lookup import (
 from embedded_broker.api.views.send import SafeWord
 from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
+from embedded_broker.clocks.wall_time_hint import MisreadClock
 from embedded_broker.core.refusals import Reason
 from embedded_broker.errors import MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.lifecycle.parts import BrokerParts
@@ -180,6 +181,17 @@ class TimersView(View):
     def __repr__(self) -> str:
         return told("timers", lambda: f": {self.count()} pending")
 
+    def __iter__(self) -> Iterator[PendingTimer]:
+        """Give every message that waits, by due time, as ``pending`` does page by page.
+
+        Time may move and messages may come and go meanwhile: one that waits all the while is given
+        once.
+        """
+        page = self.pending()
+        while page:
+            yield from page
+            page = self.pending(after=page[-1])
+
     # -- looking --------------------------------------------------------------------------------
 
     def count(self, *, topic: str | None = None) -> int:
@@ -243,6 +255,16 @@ class TimersView(View):
         if not found:
             check_topic(parts, topic)
         return [_pending_timer(parts, one) for one in found]
+
+    @property
+    def misread_clock(self) -> MisreadClock | None:
+        """The first deliver time that a sender computed by wall time, where this broker's differs.
+
+        Such a time makes sense by the clock of its sender and none by the broker's. None when there
+        was none since the start, restart or reset of the broker.
+        """
+        with self._look() as parts:
+            return parts.wall_time_hint.found
 
     def next_due(self) -> datetime | None:
         """Say when the next waiting message is due; None when nothing waits."""

@@ -96,7 +96,7 @@ LEASE_S: Final = 30
 """How many seconds of wall time a token counts unless another number is given."""
 TOKEN: Final = Field("token", Kind.INTEGER, "Number of a token.", required=True, low=1)
 _SPAN: Final = tuple(
-    Field(name, Kind.NUMBER, f"How many {name} to go forward.", default=0, low=0) for name in _SPANS
+    Field(name, Kind.NUMBER, f"How many {name} to go forward.", low=0) for name in _SPANS
 )
 _JUMP: Final = (
     Field("age", Kind.FLAG, "Let messages grow old by the jump, and remove them.", default=False),

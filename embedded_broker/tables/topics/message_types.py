@@ -7,7 +7,7 @@ option enforceTopicMessageType or the proxy's limits switch it on. Pure: must no
 from collections.abc import Mapping
 
 from rocketmq_py.protocol.bodies.topics import TopicConfig
-from rocketmq_py.protocol.names import is_dlq_topic, is_retry_topic
+from rocketmq_py.protocol.names import is_group_topic
 from rocketmq_py.protocol.properties import Prop
 
 ATTRIBUTE = "message.type"
@@ -43,7 +43,7 @@ def type_problem(
     and dead-letter topics and messages with a TRANSFER_FLAG are not checked.
     """
     name = topic.topic_name
-    if is_retry_topic(name) or is_dlq_topic(name) or Prop.TRANSFER_FLAG in properties:
+    if is_group_topic(name) or Prop.TRANSFER_FLAG in properties:
         return None
     wanted = (topic.attributes or {}).get(ATTRIBUTE, NORMAL)
     found = message_type(properties, start_deliver=start_deliver)

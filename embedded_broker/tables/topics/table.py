@@ -26,12 +26,7 @@ from embedded_broker.tables.topics.ready_made import READ_WRITE, ready_made_topi
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_INHERIT
-from rocketmq_py.protocol.names import (
-    AUTO_CREATE_TOPIC,
-    is_dlq_topic,
-    is_retry_topic,
-    is_system_topic,
-)
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, is_group_topic, is_system_topic
 
 logger = logging.getLogger(__name__)
 
@@ -189,9 +184,7 @@ class TopicTable(VersionedTable):
         queues: dict[str, int] = {}
         for name, queue_id in used:
             if name not in self._topics and not self.is_system(name):
-                known = queues.get(name) or (
-                    1 if is_retry_topic(name) or is_dlq_topic(name) else at_least
-                )
+                known = queues.get(name) or (1 if is_group_topic(name) else at_least)
                 queues[name] = max(known, min(queue_id + 1, at_most))
         lines = []
         for name, count in queues.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, StoreDamagedError, VirtualClock
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, StoreDamagedError, VirtualClock
 from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.repair import repair_store
 from embedded_broker.store.directory_fs import DirectoryFileSystem
@@ -169,3 +169,16 @@ def test_an_empty_path_is_refused() -> None:
     done = repair("")
     assert done.returncode == 2
     assert "the path is empty" in done.stderr
+
+
+def test_the_stores_in_the_folder_of_a_cluster_are_named(tmp_path: Path) -> None:
+    with EmbeddedCluster(brokers=2, store=tmp_path, clock=VirtualClock(), tcp=False):
+        pass
+    done = repair(tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"rocketmq-py: {tmp_path} is no store: it has neither commitlog nor config. There are "
+        "stores below it: broker-a, broker-b\n"
+    )
+    done = repair(tmp_path / "broker-a")
+    assert done.returncode == 0, done.stderr

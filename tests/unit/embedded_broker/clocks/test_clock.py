@@ -129,6 +129,9 @@ def test_jumping_to_the_past_is_refused_with_the_next_step(clock: VirtualClock) 
         (lambda clock: clock.advance(days=float("nan")), "finite seconds or a timedelta"),
         (lambda clock: clock.advance("5"), "finite seconds or a timedelta"),
         (lambda clock: clock.advance(timedelta.max, days=1), "finite seconds or a timedelta"),
+        (lambda clock: clock.advance(), r"advance\(\): say how far .*advance\(seconds=10\)"),
+        (lambda clock: clock.advance(age=True), r"advance\(\): say how far"),
+        (lambda clock: clock.run(), r"run\(\): say how far .*run\(seconds=10\).*settle\(\)"),
     ],
 )
 @pytest.mark.parametrize("rate", [0, 1])
@@ -142,6 +145,11 @@ def test_what_is_no_time_is_refused_and_moves_nothing(
     assert START <= clock.now() < START + timedelta(hours=1)
     assert clock.advance(5).until >= START + timedelta(seconds=5)
     assert clock.now() < START + timedelta(hours=1)
+
+
+def test_no_time_at_all_can_be_asked_for(clock: VirtualClock) -> None:
+    for moved in (clock.advance(0), clock.advance(seconds=0), clock.advance(timedelta(0))):
+        assert moved.until == START
 
 
 def test_time_reaches_from_1970_to_the_end_of_the_year_9999(clock: VirtualClock) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.clocks.instants import epoch_ms
 from rocketmq_py import DefaultMQProducer, Message, SystemClock
 from rocketmq_py.errors import DelayOutOfRangeError
 
@@ -67,3 +68,27 @@ def test_an_instant_of_wall_time_that_is_years_ahead_of_the_broker_is_told(
     with pytest.raises(DelayOutOfRangeError):
         warnings_of(caplog, long_ago, in_ten_seconds())
     assert "compute delivery times from broker.clock.now_ms" in caplog.text
+
+
+@pytest.mark.parametrize("days", [-2_000, 2_000])
+def test_what_was_computed_by_the_wrong_clock_can_be_asked_for_until_a_reset(days: int) -> None:
+    clock = VirtualClock(start=WALL.now() + timedelta(days=days))
+    config = {"timerMaxDelaySec": 3_000 * 86_400}
+    with (
+        EmbeddedBroker(clock=clock, tcp=False, topics=["T"], config=config) as broker,
+        DefaultMQProducer("G", namesrv_addr=broker.namesrv_addr) as producer,
+    ):
+        found = broker.timers.misread_clock
+        assert found is None
+        when_ms = WALL.now_ms + 10_000
+        producer.send(Message("T", b"x").set_deliver_time_ms(when_ms))
+        producer.send(in_ten_seconds())
+        found = broker.timers.misread_clock
+        assert found is not None
+        assert found.property_name == "TIMER_DELIVER_MS"
+        assert epoch_ms(found.deliver_at) == when_ms
+        assert found.broker_at == clock.now()
+        assert timedelta(0) < found.deliver_at - found.sent_at <= timedelta(seconds=10)
+        broker.reset()
+        found = broker.timers.misread_clock
+        assert found is None

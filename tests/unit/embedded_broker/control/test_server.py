@@ -12,7 +12,7 @@ import pytest
 from embedded_broker import BrokerStateError, EmbeddedBroker, EmbeddedCluster, VirtualClock
 from embedded_broker.control.server import ControlServer
 from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, how_to_install
 from tests.unit.embedded_broker.cli.test_serve import run_to_the_end, serving
 from tests.unit.embedded_broker.control.http_peer import GUARD_S, Answer, HttpPeer
 
@@ -156,7 +156,7 @@ def test_without_the_extra_it_is_named() -> None:
         check=True,
         cwd=Path(__file__).resolve().parents[4],
     )
-    assert 'pip install "rocketmq-py[control]"' in done.stdout
+    assert how_to_install("control") in done.stdout
 
 
 def test_a_broker_without_a_face_loads_nothing_of_it() -> None:

@@ -73,6 +73,18 @@ def test_in_strict_mode_a_topic_must_exist(bench: EmbeddedBench) -> None:
         bench.ready_topic("Nwe")
 
 
+@pytest.mark.parametrize("topic", ["%DLQ%billing", "%RETRY%billing", "%RETRY%billing_T"])
+def test_topics_of_a_group_are_made_as_a_broker_makes_them(
+    bench: EmbeddedBench, topic: str
+) -> None:
+    bench.strict = True
+    bench.ready_topic(topic)
+    assert bench.broker.topics[topic].queues == 1
+    bench.ready_topic(topic)
+    bench.ready_topic("SCHEDULE_TOPIC_XXXX")
+    assert bench.topic_names() == sorted(["T", topic])
+
+
 def test_a_paused_broker_is_let_go_on_so_that_clients_can_end(bench: EmbeddedBench) -> None:
     bench.broker.pause()
     assert not bench.broker.clock.settle(0, check=False).ok

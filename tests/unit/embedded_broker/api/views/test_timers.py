@@ -72,6 +72,17 @@ def all_pages(broker: EmbeddedBroker, limit: int) -> list[list[PendingTimer]]:
     return pages
 
 
+def test_all_pending_timers_are_walked_through_while_time_goes_on(broker: EmbeddedBroker) -> None:
+    assert list(broker.timers) == []
+    for number in range(250):
+        broker.send("T", b"%d" % number, delay=1 + number)
+    walk = iter(broker.timers)
+    first = next(walk)
+    broker.clock.advance(seconds=5)
+    assert [timer.body for timer in [first, *walk]] == [b"%d" % number for number in range(250)]
+    assert next(timer.body for timer in broker.timers) == b"5"
+
+
 @pytest.mark.case("K8")
 def test_pending_timers_are_paged_in_due_order_and_listing_changes_nothing(
     broker: EmbeddedBroker, clock: VirtualClock

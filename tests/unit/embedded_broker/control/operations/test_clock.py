@@ -100,3 +100,10 @@ def test_a_token_has_a_name_and_a_bounded_lease(broker: EmbeddedBroker, control:
         told = control.refused(400, "POST", "/clock/busy", name="x", lease=lease)
         assert (told["setting"], told["value"]) == ("lease", lease)
     assert control.post("/clock/settle")["ok"] is True
+
+
+def test_going_forward_by_nothing_is_refused(broker: EmbeddedBroker, control: HttpPeer) -> None:
+    for path in ("/clock/advance", "/clock/run"):
+        told = control.refused(409, "POST", path)
+        assert "say how far time is to go" in told["detail"]
+    assert control.post("/clock/advance", seconds=0)["fired"] == 0
