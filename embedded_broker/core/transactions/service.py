@@ -35,7 +35,6 @@ from embedded_broker.core.transactions.half import (
     check_times,
     copy_for_check,
     custom_immunity_ms,
-    destination,
     immune_offset,
     parked,
     removal_mark,
@@ -47,6 +46,7 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.places import destination
 from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.tables.consumers.registry import ProducerRegistry
 from embedded_broker.tables.offsets.table import OffsetTable
