@@ -57,6 +57,7 @@ from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
 from embedded_broker.remoting.handlers.send.reply_message import ReplyMessageProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.open_files import SECRETS_FILE
 from embedded_broker.tables.consumers.filters import SAVED_EVERY_MS, ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
@@ -73,7 +74,7 @@ logger = logging.getLogger(__name__)
 
 _DAY_MS: Final = 86_400_000
 TOPICS_PATH: Final = "config/topics.json"
-USERS_PATH: Final = "config/auth.json"
+USERS_PATH: Final = f"config/{SECRETS_FILE}"
 
 
 def install(parts: BrokerParts) -> None:
