@@ -21,6 +21,7 @@ from embedded_broker.cli.closing import nodes_of, unsaved_lines
 from embedded_broker.cli.opening_log import OpeningLog, opening_log
 from embedded_broker.cli.paths import given_path
 from embedded_broker.cli.ports import options_of
+from embedded_broker.cli.secrets import CONTROL_TOKEN_VARIABLE, secret_of, warn_of_shown
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
@@ -99,8 +100,16 @@ ControlPort = Annotated[
 ControlToken = Annotated[
     str | None,
     typer.Option(
-        envvar="ROCKETMQ_CONTROL_TOKEN",
-        help="What every request there has to carry. Without it the face stays on loopback.",
+        envvar=CONTROL_TOKEN_VARIABLE,
+        help="What every request there has to carry. Without it the face stays on loopback. "
+        "Everybody on this machine sees it among the arguments: better use the variable or "
+        "--control-token-file.",
+    ),
+]
+ControlTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, dir_okay=False, metavar="FILE", help="A file whose only line is that token."
     ),
 ]
 
@@ -121,6 +130,7 @@ def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
 
 
 def serve(
+    context: typer.Context,
     *,
     namesrv_port: Annotated[
         int, typer.Option(help="Port of the name server. 0 takes a free one.")
@@ -151,11 +161,19 @@ def serve(
     clock: ClockOption = ClockChoice.WALL,
     control_port: ControlPort = None,
     control_token: ControlToken = None,
+    control_token_file: ControlTokenFile = None,
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
     stop = _told_to_stop()
+    source = context.get_parameter_source("control_token")
+    is_shown = source is not None and source.name == "COMMANDLINE"
+    warn_of_shown(assignments or (), token=is_shown)
     try:
+        if control_token_file is not None and is_shown:
+            both = "left out: --control-token gives the token, too"
+            raise ConfigError("--control-token-file", str(control_token_file), both)
+        token = secret_of("--control-token-file", control_token_file) or control_token
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
         for name in settings.ignored:
@@ -175,7 +193,7 @@ def serve(
             clock=clock.make(),
             control=control_port is not None,
             control_port=control_port or 0,
-            control_token=control_token,
+            control_token=token,
             **arguments,
         )
         unsaved = _run_until(stop, running, control_port)
