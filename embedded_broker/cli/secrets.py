@@ -15,24 +15,34 @@ from embedded_broker.settings.options import OPTIONS
 from rocketmq_py.errors import ConfigError
 
 CONTROL_TOKEN_VARIABLE: Final = "ROCKETMQ_CONTROL_TOKEN"  # noqa: S105 - where it is
-_FILE_BYTES_MAX: Final = 4096
+_FILE_CHARACTERS_MAX: Final = 4096
 
 
-def secret_of(option: str, path: Path | None) -> str | None:
-    """Read the file that an option names: one line, its line end left out; None without a file.
+def is_argument(context: typer.Context, name: str) -> bool:
+    """Whether an option stands among the arguments, and is not from the environment."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
-    Raises ``ConfigError`` for a file that holds no line, more than one, or cannot be read.
+
+def token_of(token: str | None, path: Path | None, *, is_argument: bool) -> str | None:
+    """Give the control token: that of the file, else the one that is given; None without both.
+
+    Raises ``ConfigError`` for an argument beside a file, and for a file that cannot be read or does
+    not hold one line.
     """
+    option = "--control-token-file"
     if path is None:
-        return None
+        return token
+    if is_argument:
+        raise ConfigError(option, str(path), "left out: --control-token gives the token, too")
     try:
         with path.open(encoding="utf-8") as file:
-            text = file.read(_FILE_BYTES_MAX + 1)
+            text = file.read(_FILE_CHARACTERS_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(option, str(path), f"a file that can be read: {error}") from error
     lines = text.splitlines()
-    if len(lines) != 1 or not lines[0] or len(text) > _FILE_BYTES_MAX:
-        limit = f"a file of one line, of at most {_FILE_BYTES_MAX} characters"
+    if len(lines) != 1 or not lines[0] or len(text) > _FILE_CHARACTERS_MAX:
+        limit = f"a file of one line, of at most {_FILE_CHARACTERS_MAX} characters"
         raise ConfigError(option, str(path), limit)
     return lines[0]
 

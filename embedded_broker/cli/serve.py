@@ -21,7 +21,7 @@ from embedded_broker.cli.closing import nodes_of, unsaved_lines
 from embedded_broker.cli.opening_log import OpeningLog, opening_log
 from embedded_broker.cli.paths import given_path
 from embedded_broker.cli.ports import options_of
-from embedded_broker.cli.secrets import CONTROL_TOKEN_VARIABLE, secret_of, warn_of_shown
+from embedded_broker.cli.secrets import CONTROL_TOKEN_VARIABLE, is_argument, token_of, warn_of_shown
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
@@ -166,14 +166,10 @@ def serve(
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
     stop = _told_to_stop()
-    source = context.get_parameter_source("control_token")
-    is_shown = source is not None and source.name == "COMMANDLINE"
+    is_shown = is_argument(context, "control_token")
     warn_of_shown(assignments or (), token=is_shown)
     try:
-        if control_token_file is not None and is_shown:
-            both = "left out: --control-token gives the token, too"
-            raise ConfigError("--control-token-file", str(control_token_file), both)
-        token = secret_of("--control-token-file", control_token_file) or control_token
+        token = token_of(control_token, control_token_file, is_argument=is_shown)
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
         for name in settings.ignored:
@@ -200,9 +196,13 @@ def serve(
     except (RocketMQError, OSError, ValueError) as error:
         _tell(error)
         sys.exit(1)
-    for line in unsaved:
+    _tell_unsaved(unsaved)
+
+
+def _tell_unsaved(lines: list[str]) -> None:
+    for line in lines:
         typer.secho(f"rocketmq-py: {line}", err=True, fg="red")
-    if unsaved:
+    if lines:
         sys.exit(1)
 
 

@@ -5,7 +5,6 @@ constructor; this is the one place that knows all of them. Must not know: files,
 Read on: ``node.py``, which opens the store before and starts the threads afterwards.
 """
 
-import logging
 from functools import partial
 from typing import Final
 
@@ -68,9 +67,10 @@ from embedded_broker.tables.offsets.orders import OrderTable
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.handles import UniqIdGenerator
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _DAY_MS: Final = 86_400_000
 TOPICS_PATH: Final = "config/topics.json"

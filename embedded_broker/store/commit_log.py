@@ -7,7 +7,6 @@ not know: queues, timers, which record means what. Layout as ``CommitLog.doAppen
 end is found again.
 """
 
-import logging
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, TypeAlias
@@ -17,6 +16,7 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, zero_tail
 from embedded_broker.store.places import name_problem, place_problem
 from rocketmq_py.errors import RecordError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.message_codec import (
     MAGIC_BLANK,
@@ -28,7 +28,7 @@ from rocketmq_py.protocol.message_codec import (
 )
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 COMMIT_LOG_FOLDER: Final = "commitlog"
 BLANK_SIZE_MIN: Final = 8

@@ -5,12 +5,12 @@ offsets asks here. Must not know: requests. Read on: `message_store.py`, which l
 flush; `directory_lock.py` for the folder.
 """
 
-import logging
 from collections.abc import Callable
 
 from embedded_broker.errors import StoreError
+from rocketmq_py.logs import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 class Undone:

@@ -6,7 +6,6 @@ know: requests, topics' settings, timers (they are a put hook and an arrival lis
 ``consume_queue.py``, ``key_index.py``, ``recovery.py``, ``flush.py``.
 """
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -43,6 +42,7 @@ from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import RecordError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.message_codec import encode_neighbours
 from rocketmq_py.protocol.message_columns import Item
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_TOPIC
@@ -50,7 +50,7 @@ from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.protocol.tag_hash import tags_code
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 ABORT_FILE: Final = "abort"
 LOCK_FILE: Final = "lock"

@@ -7,7 +7,6 @@ not know brokers or messages.
 
 import heapq
 import itertools
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -15,8 +14,9 @@ from functools import partial
 from queue import SimpleQueue
 
 from rocketmq_py.clock import monotonic
+from rocketmq_py.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 CANCELLED_MAX = 4_096
 """Cancelled entries that may stay in the heap before it is rebuilt."""

@@ -9,7 +9,6 @@ know frames. Read on in ``tcp.py`` and ``connecting.py``.
 """
 
 import contextlib
-import logging
 import select
 import selectors
 import socket
@@ -18,7 +17,9 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-_log = logging.getLogger(__name__)
+from rocketmq_py.logs import get_logger
+
+_log = get_logger(__name__)
 
 
 class Readable(Protocol):

@@ -37,7 +37,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("message", "config"),
         ("send_result",),
         ("protocol",),
-        ("errors", "clock", "_version"),
+        ("errors", "clock", "logs", "_version"),
     ),
     "spark_connector": (
         ("__main__", "discovery"),

@@ -13,7 +13,6 @@ Read on: `timer/admission.py` for the way in, `rocketmq_py/protocol/delay.py` fo
 `lanes.py` for puts that are not answered yet.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -33,11 +32,12 @@ from embedded_broker.timer.levels.lanes import Flight, LevelLane
 from embedded_broker.timer.levels.listing import LevelSource, LevelTally
 from embedded_broker.timer.listing import Walk, Wanted
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.delay import DELAY_PROPERTIES, level_due_ms, parse_levels
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 RETRY_AFTER_MS: Final = 100
 """`DELAY_FOR_A_WHILE`: how long a level waits after a put that failed."""

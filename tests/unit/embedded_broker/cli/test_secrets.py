@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_broker.cli.secrets import secret_of, warn_of_shown
+from embedded_broker.cli.secrets import token_of, warn_of_shown
 from rocketmq_py.errors import ConfigError
 from tests.unit.embedded_broker.cli.test_serve import FREE_PORTS, SERVE
 
@@ -93,18 +93,18 @@ def test_a_file_of_a_secret_holds_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "token"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"--control-token-file.*one line") as caught:
-        secret_of("--control-token-file", path)
+        token_of(None, path, is_argument=False)
     assert "two" not in str(caught.value)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="can be read"):
-        secret_of("--control-token-file", path)
+        token_of(None, path, is_argument=False)
 
 
 def test_a_file_of_a_secret_gives_its_line(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(f"{TOKEN}\r\n", encoding="utf-8")
-    assert secret_of("--control-token-file", path) == TOKEN
-    assert secret_of("--control-token-file", None) is None
+    assert token_of(None, path, is_argument=False) == TOKEN
+    assert token_of(TOKEN, None, is_argument=True) == TOKEN
 
 
 def test_no_word_without_a_secret(capsys: pytest.CaptureFixture[str]) -> None:

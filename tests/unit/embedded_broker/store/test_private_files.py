@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import AuthUser, EmbeddedBroker, UserAcl
-from embedded_broker.store import open_files
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.side_files import set_aside
@@ -47,7 +46,7 @@ def test_a_file_of_secrets_is_private_when_it_is_opened_and_stays_so(
             made.setdefault(Path(path).name, stat.S_IMODE(os.fstat(fd).st_mode))
         return fd
 
-    monkeypatch.setattr(open_files.os, "open", seen)
+    monkeypatch.setattr(os, "open", seen)
     for number in range(3):
         JsonConfigFile(fs, USERS).save({"users": {"number": number}})
         JsonConfigFile(fs, "config/topics.json").save({"number": number})
