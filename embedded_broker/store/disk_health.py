@@ -39,6 +39,13 @@ class Undone:
             return False
         return True
 
+    def attempt_last(self, write: Callable[[], object]) -> None:
+        """Write what tells that all the rest is written; left undone while any of it is."""
+        if self._writes:
+            self._writes.append(write)
+        else:
+            self.attempt(write)
+
     def run(self) -> None:
         """Write what is left. Raises ``StoreError``, and the rest stays."""
         while self._writes:

@@ -187,12 +187,7 @@ class MessageStore(StoreReader):
                 "a message that is still kept is missing: a queue without messages may begin again "
                 "at 0"
             )
-        if undone.error is None:
-            self.checkpoint.flushed_offset = self.log.files.flushed_offset
-            self.checkpoint.begin_offset = self.log.min_offset
-            self.checkpoint.queues_mark = mark_of(self.queues.values())
-            self.checkpoint.note_times(report.last_store_timestamp)
-            undone.attempt(self.checkpoint.save)
+        undone.attempt_last(lambda: self._note_recovered(report.last_store_timestamp))
         if self.config.flag("messageIndexEnable"):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
             # Places that were left out hold other records now: all keys are found again.
@@ -216,6 +211,14 @@ class MessageStore(StoreReader):
         self.fs.write_file(ABORT_FILE, str(os.getpid()).encode())
         self.fs.sync_file(ABORT_FILE)
         self.fs.sync_dir("")
+
+    def _note_recovered(self, newest_ms: int) -> None:
+        """Note in the checkpoint that everything that was found is durable."""
+        self.checkpoint.flushed_offset = self.log.files.flushed_offset
+        self.checkpoint.begin_offset = self.log.min_offset
+        self.checkpoint.queues_mark = mark_of(self.queues.values())
+        self.checkpoint.note_times(newest_ms)
+        self.checkpoint.save()
 
     def _look_as_found(self) -> None:
         """Take the mark of use back: nothing of a store that is refused was changed."""
