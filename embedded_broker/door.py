@@ -7,7 +7,6 @@ request means, clocks, sockets. Read on: ``embedded_broker/remoting/endpoint.py`
 for requests, and ``embedded_broker/clocks/clock.py``, which enters it for timers.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -19,9 +18,10 @@ from attrs import define, field
 
 from embedded_broker.errors import DoorReentryError
 from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.frame import Frame
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of requests that wait at most; a peer that sends more is disconnected."""

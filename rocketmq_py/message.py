@@ -6,7 +6,6 @@ delay setters only write properties; what those mean, and which of several wins,
 exported from here too. This module must not know connections, routes or settings.
 """
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, Self
@@ -14,6 +13,7 @@ from typing import Literal, Self
 from attrs import define, field, fields
 
 from rocketmq_py.errors import DelayConflictError, ReservedPropertyError, UnsupportedOperationError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol import delay as delays
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX, decompress
 from rocketmq_py.protocol.delay import Delay, DelayKind
@@ -30,7 +30,7 @@ from rocketmq_py.protocol.properties import (
 )
 from rocketmq_py.protocol.sysflag import COMPRESSED, without_compression
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _TRUE = "true"
 _conflict_was_told = False

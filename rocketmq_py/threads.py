@@ -6,14 +6,14 @@ which says so once a minute and says when it is over. Must not know what the thr
 ``client/background.py`` and ``transport/io_thread.py``, which start them.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from rocketmq_py.clock import monotonic
+from rocketmq_py.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 RETRY_MS: Final = 1_000
 """So often whoever has no thread tries to get one."""

@@ -21,6 +21,7 @@ from embedded_broker.cli.closing import nodes_of, unsaved_lines
 from embedded_broker.cli.opening_log import OpeningLog, opening_log
 from embedded_broker.cli.paths import given_path
 from embedded_broker.cli.ports import options_of
+from embedded_broker.cli.secrets import CONTROL_TOKEN_VARIABLE, is_argument, token_of, warn_of_shown
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
@@ -106,8 +107,16 @@ ControlPort = Annotated[
 ControlToken = Annotated[
     str | None,
     typer.Option(
-        envvar="ROCKETMQ_CONTROL_TOKEN",
-        help="What every request there has to carry. Without it the face stays on loopback.",
+        envvar=CONTROL_TOKEN_VARIABLE,
+        help="What every request there has to carry. Without it the face stays on loopback. "
+        "Everybody on this machine sees it among the arguments: better use the variable or "
+        "--control-token-file.",
+    ),
+]
+ControlTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, dir_okay=False, metavar="FILE", help="A file whose only line is that token."
     ),
 ]
 
@@ -128,6 +137,7 @@ def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
 
 
 def serve(
+    context: typer.Context,
     *,
     namesrv_port: Annotated[
         int, typer.Option(help="Port of the name server. 0 takes a free one.")
@@ -156,6 +166,7 @@ def serve(
     clock: ClockOption = ClockChoice.WALL,
     control_port: ControlPort = None,
     control_token: ControlToken = None,
+    control_token_file: ControlTokenFile = None,
 ) -> None:
     """Run a name server and broker until Ctrl-C, SIGTERM or SIGHUP.
 
@@ -163,7 +174,10 @@ def serve(
     """
     raise_descriptor_limit()
     stop = _told_to_stop()
+    is_shown = is_argument(context, "control_token")
+    warn_of_shown(assignments or (), token=is_shown)
     try:
+        token = token_of(control_token, control_token_file, is_argument=is_shown)
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
         for name in settings.ignored:
@@ -183,16 +197,20 @@ def serve(
             clock=clock.make(),
             control=control_port is not None,
             control_port=control_port or 0,
-            control_token=control_token,
+            control_token=token,
             **arguments,
         )
         unsaved = _run_until(stop, running, control_port)
     except (RocketMQError, OSError, ValueError) as error:
         _tell(error)
         sys.exit(1)
-    for line in unsaved:
+    _tell_unsaved(unsaved)
+
+
+def _tell_unsaved(lines: list[str]) -> None:
+    for line in lines:
         typer.secho(f"rocketmq-py: {line}", err=True, fg="red")
-    if unsaved:
+    if lines:
         sys.exit(1)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from embedded_broker.cli.opening_log import opening_log
 from embedded_broker.cli.paths import given_folder
+from embedded_broker.cli.secrets import warn_of_shown
 from embedded_broker.cli.serve import report_lines, settings_of
 from embedded_broker.lifecycle.repair import repair_store
 from embedded_broker.store.side_files import DAMAGED_FOLDER
@@ -41,6 +42,7 @@ def repair(
     or killed, run it again.
     """
     kept = directory / DAMAGED_FOLDER
+    warn_of_shown(assignments or ())
     try:
         with opening_log() as log:
             report = repair_store(directory, config=settings_of(conf, assignments or []).options)

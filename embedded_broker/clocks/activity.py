@@ -10,7 +10,6 @@ So a signal handler, a garbage collection and a child that was forked at any mom
 """
 
 import inspect
-import logging
 import os
 from collections.abc import Callable
 from itertools import count
@@ -23,8 +22,9 @@ from attrs import define, field
 from embedded_broker.errors import ClockError
 from rocketmq_py.clock import check_activity_name, monotonic
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LEASES_MAX: Final = 1000
 """Most tokens of other processes at a time."""

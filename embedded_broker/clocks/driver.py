@@ -5,7 +5,6 @@ clock fires the same things in the same way. Must not know: what fires. Read on:
 ``embedded_broker/clocks/clock.py`` (jumps), ``embedded_broker/clocks/timeline.py`` (what fires).
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from itertools import count
 from threading import Event, Thread
@@ -25,8 +24,9 @@ from embedded_broker.clocks.timeline import (
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
 from embedded_broker.threads import has_ended
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 NEVER_MS = 1 << 62
 LONGEST_SLEEP_S = 30.0

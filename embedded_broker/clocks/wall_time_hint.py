@@ -8,7 +8,6 @@ is taken for one that was computed from it. Must not know: what becomes of the m
 delays.
 """
 
-import logging
 from datetime import datetime
 
 from attrs import frozen
@@ -17,9 +16,10 @@ from embedded_broker.clocks.instants import instant
 from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import DelayValueError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.delay import effective_delay
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 CLOCKS_DIFFER_MS = 2_000
 SENSIBLE_DELAY_MS = 40 * 86_400_000

@@ -12,9 +12,13 @@ from typing import Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rocketmq_py.logs import shielded
+
 CONNECTIONS_MAX: Final = 64
 SILENT_S: Final = 30
-_errors: Final = logging.Logger("embedded_broker.control", logging.ERROR)  # noqa: LOG001 - its own level
+_errors: Final = shielded(
+    logging.Logger("embedded_broker.control", logging.ERROR)  # noqa: LOG001 - its own level
+)
 """For what is wrong here. uvicorn warns of each odd request, also of the one with which the client
 of the JDK asks for HTTP/2, and its own loggers belong to the program around us."""
 _errors.parent = logging.getLogger("embedded_broker.control")

@@ -4,7 +4,6 @@ Answers: which status an error of the broker has, and its text with value, limit
 members of their own. Must not know: which operation was asked for. Read on: ``app.py``.
 """
 
-import logging
 from typing import Any, Final
 
 from embedded_broker.control.answers import to_json
@@ -17,8 +16,9 @@ from embedded_broker.errors import (
     WaitTimeoutError,
 )
 from rocketmq_py.errors import MQBrokerException, RocketMQError
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 PROBLEM_TYPE: Final = "application/problem+json"
 STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (

@@ -5,7 +5,6 @@ ends that gets none. Must not know: frames, codes. A wire sends a call and gives
 which it hands in the answer. Read on: ``embedded_broker/remoting/client_calls.py``.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
@@ -17,9 +16,10 @@ from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import OVERLOAD, Reason, Refused
 from embedded_broker.tables.peer import Peer
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 ANSWER_WAIT_MS: Final = 3_000
 CLIENT_WAIT_MS: Final = 10_000

@@ -7,7 +7,6 @@ messages match is decided by a filter (`filters/`). Must not know: headers, resp
 answer travels. Read on: `embedded_broker/store/pull.py` for how a queue is read.
 """
 
-import logging
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
@@ -33,12 +32,13 @@ from embedded_broker.tables.offsets.table import OffsetTable, offset_problem
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.errors import BodyError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_READ
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _CODES_KEPT: Final = 32
 """A longer list of tags is a filter of its own for each who asks; so is a condition of SQL."""

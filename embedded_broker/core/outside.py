@@ -5,7 +5,6 @@ know: what is read, what a filter looks for. Read on: ``embedded_broker/store/ju
 a message takes too long, ``filters/`` for when a filter does.
 """
 
-import logging
 from collections.abc import Callable
 
 from attrs import define
@@ -15,8 +14,9 @@ from embedded_broker.core.refusals import Refused
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.door import Door
 from embedded_broker.store.judging import Judging, Unjudged
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 @define(eq=False, kw_only=True)

@@ -10,7 +10,6 @@ Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead 
 ``put_reasons.py`` for what the store refuses.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -34,6 +33,7 @@ from embedded_broker.store.run import Run, tags_codes
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.attributes import takes_batches
 from rocketmq_py.errors import RecordError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.handles import encode_recall_handle
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
@@ -43,7 +43,7 @@ from rocketmq_py.protocol.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
 from rocketmq_py.protocol.properties import Prop, encode_properties
 from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _PROPERTIES_IN_BATCH_MAX: Final = 65_536
 """Properties of all messages of a batch together; each may have to be looked at."""

@@ -7,14 +7,14 @@ timers, retries and commits. Must not know: what the broker's hooks do. Read on:
 order.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 
 from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.properties import decode_properties, encode_properties
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class PutHooks:

@@ -5,7 +5,6 @@ Read on: ``synchronize.py``, which says where it is, ``embedded_broker/store/fol
 becomes of the bytes, ``rocketmq_py/protocol/transfer.py`` for their form.
 """
 
-import logging
 import socket
 from threading import Event, Thread
 from typing import Final
@@ -15,9 +14,10 @@ from embedded_broker.errors import StoreError
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.following import Follower
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.transfer import PieceDecoder, encode_report
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 CONNECT_S: Final = 3.0
 RETRY_S: Final = 5.0

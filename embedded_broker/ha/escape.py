@@ -8,7 +8,6 @@ timer. Must not know: timers, levels, who is master. Read on:
 ``embedded_broker/timer/delivery.py`` for what an answer means, ``request_line.py`` for the way.
 """
 
-import logging
 from collections.abc import Callable
 from itertools import count
 from queue import SimpleQueue
@@ -24,6 +23,7 @@ from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.timer.delivery import Bridge, LatePut
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import MQBrokerException, RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import PERM_WRITE, RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
@@ -31,7 +31,7 @@ from rocketmq_py.protocol.headers.send import send_fields
 from rocketmq_py.protocol.names import ESCAPE_PRODUCER_PREFIX, TIMER_TOPIC
 from rocketmq_py.protocol.properties import OWN_TIMER_PROPERTIES, encode_properties
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 SEND_TIMEOUT_S: Final = 3.0
 """For a message, its route included. Those behind it wait as long."""

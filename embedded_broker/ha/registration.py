@@ -7,7 +7,6 @@ delivers nothing. So it is, too, when name servers took it for dead because it w
 Read on: ``synchronize.py``, which does it for a slave.
 """
 
-import logging
 from collections.abc import Callable
 from threading import Event, Thread
 from typing import Final
@@ -19,6 +18,7 @@ from embedded_broker.ha.tables import SlavesWork
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.errors import RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.topics import RegisterBrokerBody
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.admin import (
@@ -30,7 +30,7 @@ from rocketmq_py.protocol.headers.namesrv import (
     RegisterBrokerRequestHeader,
 )
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 TURN_S: Final = 1.0
 AGAIN_S: Final = 0.1

@@ -6,7 +6,6 @@ that were added. Must not know: sockets, what records mean. Read on: ``connectio
 carries the bytes, ``rocketmq_py/protocol/transfer.py`` for their form.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -17,9 +16,10 @@ from embedded_broker.core.replication import SlaveState
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import MessageStore
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.transfer import PIECE_SIZE_MAX, Piece
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LOOK_EVERY_MS: Final = 1000
 """Heartbeats and silent slaves are looked for this often, as in the original."""

@@ -8,7 +8,6 @@ know any more whether they live. After ``SlaveSynchronize`` and
 what becomes of the answers, ``client.py`` for the log.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Event, Thread
@@ -22,6 +21,7 @@ from embedded_broker.ha.tables import FollowedTables
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.errors import BodyError, MQBrokerException, RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.replication import GetBrokerMemberGroupResponseBody
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, RegisterBrokerBody
 from rocketmq_py.protocol.codes import RequestCode
@@ -32,7 +32,7 @@ from rocketmq_py.protocol.headers.namesrv import (
     UnRegisterBrokerRequestHeader,
 )
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 TURN_MS: Final = 3000
 CLOSE_S: Final = 10.0

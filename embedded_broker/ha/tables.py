@@ -5,7 +5,6 @@ whole, under the door. After ``SlaveSynchronize``. Must not know: connections, w
 Read on: ``synchronize.py``.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.outcomes import TimerProgress
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.errors import BodyError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
@@ -29,7 +29,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.admin import ExchangeHAInfoResponseHeader
 from rocketmq_py.protocol.lenient_json import loads_lenient
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Take = Callable[[bytes], None]
 

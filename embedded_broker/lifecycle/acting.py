@@ -7,7 +7,6 @@ last answer is there the store follows again. After ``BrokerController.onMinBrok
 ``embedded_broker/ha/synchronize.py``, which asks the name server, ``escape.py`` for the bridge.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -16,8 +15,9 @@ from embedded_broker.lifecycle.escape import Escape
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.choice import wheel_of
 from embedded_broker.timer.outcomes import TimerProgress
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 MADE_WAY_MS: Final = 10_000
 """A master that has said that it comes back has so long to register."""

@@ -25,6 +25,7 @@ from embedded_broker.store.retention import Retention
 from embedded_broker.tables.offsets.table import NOT_STORED
 from embedded_broker.timer.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS
 from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.names import (
     HALF_TOPIC,
     OP_HALF_TOPIC,
@@ -34,7 +35,7 @@ from rocketmq_py.protocol.names import (
     is_system_topic,
 )
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LOOK_EVERY_MS: Final = 10_000
 """``cleanResourceInterval``."""

@@ -5,7 +5,6 @@ constructor; this is the one place that knows all of them. Must not know: files,
 Read on: ``node.py``, which opens the store before and starts the threads afterwards.
 """
 
-import logging
 from functools import partial
 from typing import Final
 
@@ -58,6 +57,7 @@ from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
 from embedded_broker.remoting.handlers.send.reply_message import ReplyMessageProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.open_files import SECRETS_FILE
 from embedded_broker.tables.consumers.filters import SAVED_EVERY_MS, ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
@@ -68,13 +68,14 @@ from embedded_broker.tables.offsets.orders import OrderTable
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.handles import UniqIdGenerator
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _DAY_MS: Final = 86_400_000
 TOPICS_PATH: Final = "config/topics.json"
-USERS_PATH: Final = "config/auth.json"
+USERS_PATH: Final = f"config/{SECRETS_FILE}"
 
 
 def install(parts: BrokerParts) -> None:

@@ -7,7 +7,6 @@ one broker, ``embedded_broker/lifecycle/runtime.py`` for what they share.
 """
 
 import atexit
-import logging
 import os
 import sys
 import warnings
@@ -31,8 +30,9 @@ from embedded_broker.remoting.request_faults import RequestFaults
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _running: "dict[Ensemble, None]" = {}
 

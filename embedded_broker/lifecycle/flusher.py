@@ -18,8 +18,9 @@ from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, StoreError
 from embedded_broker.store.flush import FlushWork
 from embedded_broker.threads import has_ended
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 CLOSE_S = 30.0
 OTHER_S = 5.0

@@ -45,8 +45,9 @@ from embedded_broker.timer.choice import make_engine
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.stage import FlushStage
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 FLUSH_S = 60.0
 

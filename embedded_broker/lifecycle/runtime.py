@@ -26,11 +26,12 @@ from embedded_broker.remoting.journal import Journal
 from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.store.memory_budget import MemoryShares
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
 
 if TYPE_CHECKING:
     from embedded_broker.remoting.server import TcpServer
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 VIP_DISTANCE: Final = 2
 """So far below a broker's port lies another one for its fast clients: those of the VIP channel."""

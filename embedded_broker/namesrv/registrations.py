@@ -7,7 +7,6 @@ DefaultRequestProcessor and the half of RouteInfoManager about live brokers: one
 know: clients. Read on: `routes.py`, which tells clients of them.
 """
 
-import logging
 from zlib import crc32
 
 from attrs import define, field
@@ -18,6 +17,7 @@ from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.namesrv.settings import ORDER_TOPICS, KeyValues
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.requests import Connection, Handler, Request
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.registration import read_compressed
 from rocketmq_py.protocol.bodies.replication import (
     BrokerMemberGroup,
@@ -36,7 +36,7 @@ from rocketmq_py.protocol.headers.namesrv import (
     UnRegisterBrokerRequestHeader,
 )
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 EXPIRED_MS = 120_000
 """``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``"""

@@ -6,7 +6,6 @@ means. Everything but ``receive`` runs under the door. Read on: ``handlers/__ini
 ``tcp_connection.py`` and ``inproc.py`` for who calls ``receive``.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -44,6 +43,7 @@ from embedded_broker.store.pull import GetStatus
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import Clock, monotonic_ns
 from rocketmq_py.errors import FrameError, HeaderError, RemotingCommandException
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import (
     FLAG_ONEWAY,
     FLAG_RESPONSE,
@@ -58,7 +58,7 @@ from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_headers
 if TYPE_CHECKING:
     from embedded_broker.remoting.handlers.consume.pull_form import UsualPull
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 COMMANDS_PER_ENTRY = 64
 """Most requests handled in one hold of the door."""

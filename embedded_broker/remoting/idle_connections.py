@@ -6,7 +6,6 @@ connections of an address, at the time when the one that was used least recently
 Must not know: sockets, requests. Read on: ``endpoint.py``, which notes uses.
 """
 
-import logging
 from collections.abc import Collection
 from typing import Final, Protocol
 
@@ -15,8 +14,9 @@ from attrs import define, field
 from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 OPTION: Final = "serverChannelMaxIdleTimeSeconds"
 

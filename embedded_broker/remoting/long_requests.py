@@ -8,7 +8,6 @@ what is asked. Read on:
 ``endpoint.py``, whose ``register_long`` decides.
 """
 
-import logging
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
@@ -17,9 +16,10 @@ from typing import Any, Final
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.refusals import OVERLOAD, Reason, Refused
 from embedded_broker.door import Door
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.command import RemotingCommand
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 WAITING_MAX: Final = 64
 """So many requests wait for the thread; others are told that the broker is busy."""

@@ -6,7 +6,6 @@ loop, ``turns.py`` for who is served next, ``traffic.py`` for what all connectio
 together, and ``inproc.py`` for clients of the same process.
 """
 
-import logging
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -31,8 +30,9 @@ from embedded_broker.settings.tls import Tls, TlsMode
 from embedded_broker.threads import has_ended
 from rocketmq_py.clock import monotonic, monotonic_ns
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 BACKLOG: Final = 512
 START_S: Final = 10.0

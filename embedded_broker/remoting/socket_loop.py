@@ -8,7 +8,6 @@ for what is done with a socket, and ``server.py``, which owns the thread.
 """
 
 import errno
-import logging
 import select
 import selectors
 import socket
@@ -23,8 +22,9 @@ from typing import Final, Protocol
 from attrs import define, field
 
 from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 READ: Final = 1
 WRITE: Final = 4

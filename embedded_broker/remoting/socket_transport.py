@@ -5,7 +5,6 @@ it does not take at once: they wait here as they are, without a copy. Must not k
 Read on: ``socket_loop.py``, which tells when, and ``tcp_connection.py``, which is told.
 """
 
-import logging
 import socket
 import struct
 from collections import deque
@@ -17,8 +16,9 @@ from typing import Final, Protocol
 from embedded_broker.remoting.forks import keep_from_children
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.remoting.socket_loop import READ, WRITE, SocketLoop
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 READ_SIZE: Final = 256 * 1024
 """Most bytes of one read."""

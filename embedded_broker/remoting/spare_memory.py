@@ -7,11 +7,12 @@ as much again as the budgets allow. Must not know: who held it. Where the C libr
 """
 
 import ctypes
-import logging
 from threading import Lock, Thread
 from typing import Final
 
-logger = logging.getLogger(__name__)
+from rocketmq_py.logs import get_logger
+
+logger = get_logger(__name__)
 
 _one_at_a_time: Final = Lock()
 

@@ -7,7 +7,6 @@ however many get it, and nobody waits until all of it is written. Must not know:
 ``endpoint.py`` (``receive``).
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import Turns
 from embedded_broker.settings.tls import TlsMode
 from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.frame import FrameDecoder
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from embedded_broker.remoting.tls import TlsTransport
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 HELLO: Final = 0x16
 """The first byte of TLS; a frame begins with 0, since it is shorter than 16 MiB."""

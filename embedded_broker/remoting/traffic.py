@@ -6,7 +6,6 @@ Bytes that several connections wait for count once. Must not know: what is asked
 Used on the thread of the sockets only. Read on: ``tcp_connection.py``, which counts.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
@@ -15,8 +14,9 @@ from attrs import define, field
 from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _LOOK_PART: Final = 64
 """Who has read meanwhile is looked up once for each such part of the limit that was added."""

@@ -243,6 +243,9 @@ _POP = (
     Option("serverLoadBalancerEnable", True, "request 400 distributes queues; false: all to all"),
 )
 
+QUEUE_NUMS_MAX: Final = 1_048_576
+"""The most queues that a topic can have, whatever `maxQueueNums` says."""
+
 _TOPICS_AND_GROUPS = (
     Option("autoCreateTopicEnable", True, "a send creates its topic", live=False),
     Option("autoCreateSubscriptionGroup", True, "a heartbeat or pull creates its group"),
@@ -252,7 +255,7 @@ _TOPICS_AND_GROUPS = (
         65_536,
         "ours: most queues of a topic, for reading and for writing, and of a group's retries",
         low=1,
-        high=1_048_576,
+        high=QUEUE_NUMS_MAX,
     ),
     Option(
         "allowRemoteAdmin",

@@ -40,8 +40,9 @@ class Tls:
     ``certificate`` and ``key`` are PEM files, the chain and its private key. ``mode``:
     ``"permissive"`` serves plain connections on the same ports, told apart by their first byte,
     ``"enforcing"`` closes them, ``"disabled"`` closes those with TLS. ``client_certificates`` asks
-    clients for theirs, which must be signed by an authority in the PEM file ``trusted``.
-    ``context`` is an ``ssl.SSLContext`` of your own instead of all files.
+    clients for theirs, which must be signed by an authority in the PEM file ``trusted``;
+    ``"require"`` needs ``mode="enforcing"``, since a plain connection shows none. ``context`` is an
+    ``ssl.SSLContext`` of your own instead of all files and of ``client_certificates``.
     """
 
     certificate: PathLike | None = None
@@ -57,10 +58,32 @@ class Tls:
     def __attrs_post_init__(self) -> None:
         if self.mode != "disabled" and self.certificate is None and self.context is None:
             raise ConfigError("tls certificate", None, "a PEM file: the broker makes none itself")
-        if self.client_certificates != "none" and self.trusted is None and self.context is None:
+        if self.context is not None:
+            self._check_context_is_alone()
+        elif self.client_certificates != "none" and self.trusted is None:
             raise ConfigError(
                 "tls trusted", None, "a PEM file of the authorities that sign certificates"
             )
+        if self._requires_certificates and self.mode != "enforcing":
+            raise ConfigError(
+                "tls mode",
+                self.mode,
+                "enforcing when clients must show certificates: others connect without TLS and "
+                'show none (client_certificates="optional" lets them)',
+            )
+
+    @property
+    def _requires_certificates(self) -> bool:
+        if self.context is None:
+            return self.client_certificates == "require"
+        return self.context.verify_mode.name == "CERT_REQUIRED"
+
+    def _check_context_is_alone(self) -> None:
+        names = ("certificate", "key", "key_password", "trusted")
+        given = [name for name in names if getattr(self, name) is not None]
+        given += ["client_certificates"] if self.client_certificates != "none" else []
+        if given:
+            raise ConfigError(f"tls {given[0]}", "given", "left to the context, which has its own")
 
     @classmethod
     def from_file(cls, path: PathLike) -> Self:

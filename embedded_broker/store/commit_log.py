@@ -7,14 +7,16 @@ not know: queues, timers, which record means what. Layout as ``CommitLog.doAppen
 end is found again.
 """
 
-import logging
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, TypeAlias
 
+from embedded_broker.settings.options import QUEUE_NUMS_MAX
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, zero_tail
+from embedded_broker.store.places import name_problem, place_problem
 from rocketmq_py.errors import RecordError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.message_codec import (
     MAGIC_BLANK,
@@ -26,7 +28,7 @@ from rocketmq_py.protocol.message_codec import (
 )
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 COMMIT_LOG_FOLDER: Final = "commitlog"
 BLANK_SIZE_MIN: Final = 8
@@ -132,10 +134,11 @@ class CommitLog:
         part = self.files.read_file_from(offset)
         if _parts_at(part, 0, {}, check_crc=True) is None:
             try:
-                if _is_torn(decode_record(part)):
-                    return "a zero byte in the topic or the properties"
+                wrong = _wrong_in(decode_record(part))
             except RecordError as error:
                 return f"{error.field}: {error.reason}"
+            if wrong is not None:
+                return wrong
         own_offset = _PLACE.unpack_from(part)[2]
         return None if own_offset == offset else f"the record says that it lies at {own_offset}"
 
@@ -220,8 +223,9 @@ class CommitLog:
         """Give the records from ``start`` (the begin of a record or of a file) up to ``end``.
 
         Ends silently at the first bytes that are no good record: wrong size, magic or CRC,
-        another offset of its own, or a zero byte in topic or properties (the CRC covers the body
-        alone, and a torn write leaves zeros). Before ``checked_from`` it steps over them.
+        another offset of its own, a topic or queue that no message can have, or a zero byte in the
+        properties (the CRC covers the body alone, and a torn write leaves zeros). Before
+        ``checked_from`` it steps over them.
         """
         offset = max(start, self.min_offset)
         end = self.max_offset if end is None else end
@@ -334,11 +338,14 @@ def _parts_at(
         return None
     properties = bytes(part[properties_at:end])
     name = bytes(part[topic_at : properties_at - 2])
-    if b"\0" in properties or b"\0" in name:
+    if b"\0" in properties or not 0 <= queue_id < QUEUE_NUMS_MAX:
         return None
     topic = topics.get(name)
     if topic is None:
-        topic = topics[name] = name.decode("utf-8", "replace")
+        topic = name.decode("utf-8", "replace")
+        if name_problem(topic) is not None:
+            return None
+        topics[name] = topic
     return offset, size, topic, queue_id, queue_offset, flag, stored, properties
 
 
@@ -347,8 +354,11 @@ def _whole_record(part: memoryview, offset: int, *, check_crc: bool) -> MessageR
         record = decode_record(part, check_crc=check_crc)
     except RecordError:
         return None
-    return None if record.commit_log_offset != offset or _is_torn(record) else record
+    return record if record.commit_log_offset == offset and _wrong_in(record) is None else None
 
 
-def _is_torn(record: MessageRecord) -> bool:
-    return b"\0" in record.properties_bytes or "\0" in record.topic
+def _wrong_in(record: MessageRecord) -> str | None:
+    """Say what of a record cannot be as its broker wrote it, where no check sum tells."""
+    if b"\0" in record.properties_bytes:
+        return "a zero byte in the properties"
+    return place_problem(record.topic, record.queue_id)

@@ -10,7 +10,6 @@ not know: what the tables mean. Rules as ``ConfigManager.persist`` / ``load``; f
 """
 
 import contextlib
-import logging
 import posixpath
 from typing import Any, Final
 from zlib import crc32
@@ -19,9 +18,10 @@ from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.side_files import set_aside
 from rocketmq_py.errors import BodyError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 _ENTRY_DEPTH: Final = 2
 _NEW_ENTRY: Final = "\n" + "\t" * _ENTRY_DEPTH

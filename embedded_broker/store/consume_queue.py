@@ -108,13 +108,14 @@ class ConsumeQueue:
                 if entry[1] != BLANK_SIZE:
                     yield number, entry
 
-    def load(self) -> bool:
+    def load(self, mended: list[str] | None = None) -> bool:
         """Open the files and find the end: the first entry that has no size.
 
         What lies behind it is zeroed. The minimum is set by ``follow``. Returns False if a
-        file between others is missing; then the queue ends before it.
+        file between others is missing; then the queue ends before it. Raises
+        ``StoreDamagedError`` for a foreign file; with ``mended`` it is set aside, and a line added.
         """
-        whole = self.files.load(cut_at_gap=True) and self._is_filled()
+        whole = self.files.load(cut_at_gap=True, mended=mended) and self._is_filled()
         self.files.truncate_to(self._end())
         self.max_offset = self._next_offset()
         self.min_offset = self.first_offset

@@ -15,8 +15,16 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.directory_lock import DirectoryLocks
 from embedded_broker.store.directory_segment import DirectorySegment, WrittenFile
 from embedded_broker.store.fault_points import FaultPoints
-from embedded_broker.store.open_files import OpenFiles, disk_refusal, raise_descriptor_limit
+from embedded_broker.store.open_files import (
+    PRIVATE_MODE,
+    OpenFiles,
+    disk_refusal,
+    is_private,
+    raise_descriptor_limit,
+)
+from embedded_broker.store.side_files import DAMAGED_FOLDER
 
+_FOLDERS_OF_SECRETS = ("config", DAMAGED_FOLDER)
 _IS_POSIX = os.name == "posix"
 
 
@@ -193,6 +201,7 @@ class DirectoryFileSystem:
         self._locks.take(path, owner)
         raise_descriptor_limit()
         self._files.begin()
+        self._close_to_others()
 
     def unlock(self, path: str) -> None:
         """Give the lock back."""
@@ -205,6 +214,18 @@ class DirectoryFileSystem:
             self._files.lost = self._locks.problem()
             self._files.keep_spare()
         return self._files.lost
+
+    def _close_to_others(self) -> None:
+        """Let nobody else read files of secrets that were written by an earlier version."""
+        for folder in _FOLDERS_OF_SECRETS:
+            for name in self.list(folder):
+                full = self._full(f"{folder}/{name}")
+                if is_private(name) and full.stat().st_mode & ~PRIVATE_MODE & 0o777:
+                    try:
+                        full.chmod(PRIVATE_MODE)
+                    except OSError as error:
+                        path = f"{folder}/{name}"
+                        raise disk_refusal(self.root, path, "close to others", error) from error
 
     def _check_place(self) -> None:
         """Refuse to make or remove anything in a folder that is not the one that was locked."""

@@ -9,7 +9,6 @@ so the folder itself is locked as well, and ``problem`` says when either is not 
 """
 
 import errno
-import logging
 import os
 import struct
 import sys
@@ -21,8 +20,9 @@ from attrs import frozen
 
 from embedded_broker.errors import StoreLockedError
 from embedded_broker.store.open_files import disk_refusal
+from rocketmq_py.logs import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 _WORD = b"lock"
 _REGISTER: dict[str, tuple[int, str]] = {}

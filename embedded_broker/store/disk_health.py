@@ -5,12 +5,12 @@ offsets asks here. Must not know: requests. Read on: `message_store.py`, which l
 flush; `directory_lock.py` for the folder.
 """
 
-import logging
 from collections.abc import Callable
 
 from embedded_broker.errors import StoreError
+from rocketmq_py.logs import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 class Undone:
@@ -38,6 +38,13 @@ class Undone:
                 otherwise()
             return False
         return True
+
+    def attempt_last(self, write: Callable[[], object]) -> None:
+        """Write what tells that all the rest is written; left undone while any of it is."""
+        if self._writes:
+            self._writes.append(write)
+        else:
+            self.attempt(write)
 
     def run(self) -> None:
         """Write what is left. Raises ``StoreError``, and the rest stays."""

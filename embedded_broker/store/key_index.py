@@ -7,7 +7,6 @@ costs nothing, and throwing the index away loses nothing. Must not know: request
 transactions are left out. Read on: ``index_file.py``.
 """
 
-import logging
 import posixpath
 import threading
 from collections.abc import Callable
@@ -19,12 +18,13 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.index_file import IndexFile, IndexShape, index_hash
 from embedded_broker.store.side_files import set_aside
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketmq_py.protocol.tag_hash import java_hash
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 INDEX_FOLDER: Final = "index"
 INDEX_NAME_DIGITS: Final = 17  # yyyyMMddHHmmssSSS

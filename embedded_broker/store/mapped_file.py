@@ -7,7 +7,6 @@ crash. Names, sizes and the rule for an empty last file as in ``MappedFileQueue`
 ``DefaultMappedFile``. Read on: ``commit_log.py``, ``consume_queue.py``, ``fs.py``.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from attrs import define, field, frozen
@@ -15,8 +14,9 @@ from attrs import define, field, frozen
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import Buffer, FileSystem, Segment
 from embedded_broker.store.side_files import keep_range, repair_command, set_aside
+from rocketmq_py.logs import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 NAME_DIGITS = 20
 _CHUNK = 65_536

@@ -216,7 +216,12 @@ class MemoryFileSystem:
                 self.remove(name)
 
     def rename(self, source: str, target: str) -> None:
-        """Move a small file over another one."""
+        """Move a file over another one, or a folder to a new name."""
+        inside = [name for name in self.files() if name.startswith(f"{source}/")]
+        for name in inside:
+            self.rename(name, target + name.removeprefix(source))
+        if inside:
+            return
         data = self.read_file(source)
         for path in (source, target):
             self.remove(path)

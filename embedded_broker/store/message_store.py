@@ -6,7 +6,6 @@ know: requests, topics' settings, timers (they are a put hook and an arrival lis
 ``consume_queue.py``, ``key_index.py``, ``recovery.py``, ``flush.py``.
 """
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -27,6 +26,7 @@ from embedded_broker.store.judging import Judging
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_budget import MemoryBudget
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.places import PlaceError
 from embedded_broker.store.placing import NOT_QUEUED
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, COUNT_MAX, PullLimits
 from embedded_broker.store.put_checks import (
@@ -36,12 +36,14 @@ from embedded_broker.store.put_checks import (
     check_as_stored,
     number_batch,
 )
+from embedded_broker.store.queue_folders import queue_folders
 from embedded_broker.store.recovery import Opening, StoreRecovery, recover
 from embedded_broker.store.run import Arrivals, Run
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import RecordError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.message_codec import encode_neighbours
 from rocketmq_py.protocol.message_columns import Item
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_TOPIC
@@ -49,7 +51,7 @@ from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.protocol.tag_hash import tags_code
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 ABORT_FILE: Final = "abort"
 LOCK_FILE: Final = "lock"
@@ -154,12 +156,13 @@ class MessageStore(StoreReader):
         if wrong is not None:
             self.problems.append(wrong)
         self.log = CommitLog(self.fs, sizes.commit_log)
-        intact = self._load_queues()
+        skip_damage = self.config.text("damagedRecords") == "skip"
+        intact = self._load_queues(self.problems if skip_damage else None)
         as_left = not clean or self.checkpoint.queues_mark in {-1, mark_of(self.queues.values())}
         opening = Opening(
             clean=clean,
             whole=not (intact and as_left) or self.config.text("storeCheck") == "full",
-            skip_damage=self.config.text("damagedRecords") == "skip",
+            skip_damage=skip_damage,
             problems=self.problems,
             undone=undone,
         )
@@ -174,8 +177,8 @@ class MessageStore(StoreReader):
                 tags_code=self._stored_code,
             )
         except StoreDamagedError:
-            if clean and intact:
-                self.fs.remove(ABORT_FILE)  # it is as it was found, and shall look like it
+            if intact:
+                self._look_as_found()
             raise
         self.was_ours = self.checkpoint.flushed_offset >= 0
         if clean and report.records_read and not self.checkpoint.physic_msg_timestamp and not wrong:
@@ -186,12 +189,7 @@ class MessageStore(StoreReader):
                 "a message that is still kept is missing: a queue without messages may begin again "
                 "at 0"
             )
-        if undone.error is None:
-            self.checkpoint.flushed_offset = self.log.files.flushed_offset
-            self.checkpoint.begin_offset = self.log.min_offset
-            self.checkpoint.queues_mark = mark_of(self.queues.values())
-            self.checkpoint.note_times(report.last_store_timestamp)
-            undone.attempt(self.checkpoint.save)
+        undone.attempt_last(lambda: self._note_recovered(report.last_store_timestamp))
         if self.config.flag("messageIndexEnable"):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
             # Places that were left out hold other records now: all keys are found again.
@@ -216,6 +214,19 @@ class MessageStore(StoreReader):
         self.fs.sync_file(ABORT_FILE)
         self.fs.sync_dir("")
 
+    def _note_recovered(self, newest_ms: int) -> None:
+        """Note in the checkpoint that everything that was found is durable."""
+        self.checkpoint.flushed_offset = self.log.files.flushed_offset
+        self.checkpoint.begin_offset = self.log.min_offset
+        self.checkpoint.queues_mark = mark_of(self.queues.values())
+        self.checkpoint.note_times(newest_ms)
+        self.checkpoint.save()
+
+    def _look_as_found(self) -> None:
+        """Take the mark of use back: nothing of a store that is refused was changed."""
+        if self.was_clean:
+            self.fs.remove(ABORT_FILE)
+
     def look(self) -> None:
         """Look whether the store's place is still there and can take messages. Outside the door."""
         if self._open:
@@ -224,23 +235,28 @@ class MessageStore(StoreReader):
     def _accept(self, yes: bool) -> None:
         self._accepts = self._open and yes
 
-    def _load_queues(self) -> bool:
-        """Open every queue; returns whether none had a hole between its files."""
-        intact = True
-        for kind, file_size in (
+    def _load_queues(self, mended: list[str] | None) -> bool:
+        """Open every queue; returns whether all were as they should be."""
+        intact, told = True, len(self.problems)
+        kinds = (
             (ConsumeQueue, self._queue_file_size),
             (BatchConsumeQueue, self._batch_queue_file_size),
-        ):
-            for topic in self.fs.list(kind.folder):
-                for name in self.fs.list(f"{kind.folder}/{topic}"):
-                    if not name.isdecimal():
-                        raise StoreError(f"{kind.folder}/{topic}/{name}: not a queue number")
-                    queue = kind(self.fs, topic, int(name), file_size)
-                    intact &= queue.load()
-                    self.queues[topic, int(name)] = queue
-                    if queue.is_batch:
-                        self._batch_topics.add(topic)
-        return intact
+        )
+        try:
+            found = [
+                kind(self.fs, *place, file_size)
+                for kind, file_size in kinds
+                for place in queue_folders(self.fs, kind.folder, mended)
+            ]
+        except StoreDamagedError:
+            self._look_as_found()
+            raise
+        for queue in found:
+            intact &= queue.load(mended)
+            self.queues[queue.topic, queue.queue_id] = queue
+            if queue.is_batch:
+                self._batch_topics.add(queue.topic)
+        return intact and len(self.problems) == told
 
     def close(self) -> None:
         """Make everything durable and leave the mark of a clean stop; idempotent.
@@ -327,6 +343,14 @@ class MessageStore(StoreReader):
         """
         if now_ms is None:
             now_ms = self.clock.now_ms
+        try:
+            return self._put(first, others, now_ms)
+        except PlaceError as error:
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=str(error))
+
+    def _put(
+        self, first: InnerMessage | Run, others: Sequence[InnerMessage], now_ms: int
+    ) -> PutResult:
         messages: Sequence[InnerMessage]
         if isinstance(first, Run):
             if self._needs_no_look(first):

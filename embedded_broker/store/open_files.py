@@ -10,6 +10,7 @@ Read on: `directory_segment.py` for who rests, `directory_fs.py`.
 
 import errno
 import os
+import posixpath
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ _OPEN_MAX: Final = 16_384
 _OPEN_MIN: Final = 8
 _SPARE: Final = 4
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+SECRETS_FILE: Final = "auth.json"
+"""The accounts of ACL 2, with their passwords; its copies have the name in theirs."""
+PRIVATE_MODE: Final = 0o600
 _TOO_MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _MAPS_HOLD_FILES: Final = sys.version_info < (3, 13)
@@ -48,6 +52,11 @@ class Resting(Protocol):
 
     def unmap(self) -> None:
         """Forget the map."""
+
+
+def is_private(path: str) -> bool:
+    """Whether a file of the store holds secrets: the accounts, their copies and their sums."""
+    return SECRETS_FILE in posixpath.basename(path)
 
 
 class OpenFiles:
@@ -80,14 +89,14 @@ class OpenFiles:
         if self.lost is not None:
             raise StoreError(self.lost)
         flags = (self._flags if flags is None else flags) | os.O_CLOEXEC
-        full = self.root / path
+        full, mode = self.root / path, PRIVATE_MODE if is_private(path) else 0o644
         try:
-            return os.open(full, flags, 0o644)
+            return os.open(full, flags, mode)
         except OSError as error:
             if error.errno not in _TOO_MANY or not self._give_way():
                 raise disk_refusal(self.root, path, "open", error) from error
         try:
-            return os.open(full, flags, 0o644)
+            return os.open(full, flags, mode)
         except OSError as error:
             raise disk_refusal(self.root, path, "open", error) from error
 

@@ -6,7 +6,6 @@ quick, a dirty one makes it thorough; the answer is the same. Must not know: the
 After ``CommitLog.recoverNormally`` / ``recoverAbnormally``. Read on: ``message_store.py``.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -27,9 +26,10 @@ from embedded_broker.store.damage import (
 from embedded_broker.store.disk_health import Undone
 from embedded_broker.store.placing import NOT_QUEUED, EntriesMissing, Placing
 from embedded_broker.store.side_files import repair_command
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 _READ_WHOLE_CLEAN: Final = 16 * 1024 * 1024
 _READ_WHOLE_DIRTY: Final = 256 * 1024 * 1024

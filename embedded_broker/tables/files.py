@@ -22,8 +22,9 @@ from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.config_files import EntriesText, JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 SOON_MS: Final = 100
 """Settings are saved this long after the first unsaved change: many topics, one write."""

@@ -9,7 +9,6 @@ last messages of its topic and says whom it replaces, so `finish` stores the mar
 Read on: `timer/wheel/change.py` and `timer/slices/change.py` for the marks and copies of an engine.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
@@ -21,10 +20,11 @@ from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.recall import PendingCopy, mark_message
 from embedded_broker.timer.request import victim_root
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 _LOOKED_BACK: Final = 256

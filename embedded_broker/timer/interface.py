@@ -9,7 +9,6 @@ slots, slices, files.
 Read on: `outcomes.py` for what is answered, `choice.py` for which engine a broker gets.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
@@ -29,9 +28,10 @@ from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.stage import EngineState, FlushStage, Stage
 from embedded_broker.timer.upkeep import Upkeep
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 class NeededOffsets(Protocol):

@@ -6,7 +6,6 @@ one in `.bak`); the buckets of the distribution are computed when asked for. Nam
 in `org.apache.rocketmq.store.timer.TimerMetrics`, distribution as its `calcTimerDistribution`.
 """
 
-import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -14,8 +13,9 @@ from typing import Any, Final
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
+from rocketmq_py.logs import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 DISTRIBUTION_BOUNDS_S: Final = (5, 60, 300, 900, 3600, 14_400, 28_800, 86_400)
 """Upper bounds of the buckets: 5 s, 1, 5 and 15 min, 1, 4, 8 and 24 h."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from embedded_broker.store.places import destination
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import parse_number
 from rocketmq_py.protocol.properties import Prop
@@ -21,8 +22,6 @@ topic_hash = lru_cache(maxsize=4096)(java_hash)
 """The number by which the timer log knows a topic; remembered, since few topics recur."""
 
 _DIGITS_MAX: Final = 18
-_QUEUE_DIGITS_MAX: Final = 10
-_QUEUE_ID_MAX: Final = 2**31 - 1
 
 
 class TimerRequest(NamedTuple):
@@ -54,28 +53,15 @@ class TimerMessage(NamedTuple):
 
 
 def parse_request(properties: Mapping[str, str]) -> TimerRequest | None:
-    """Read the slot, the real topic and queue; None when one of them is missing or no number."""
+    """Read the slot, the real topic and queue; None when one is missing or cannot be."""
     out = properties.get(Prop.TIMER_OUT_MS)
-    topic = properties.get(Prop.REAL_TOPIC)
-    queue = properties.get(Prop.REAL_QID)
-    if out is None or not topic or queue is None:
+    place = destination(properties)
+    if out is None or place is None:
         return None
     # Admission wrote plain digits, so nothing else has to be understood here.
     if not (out.isdecimal() and out.isascii()) or len(out) > _DIGITS_MAX:
         return None
-    queue_id = _queue_id(queue)
-    if queue_id < 0:
-        return None
-    return TimerRequest(int(out), topic, queue_id, properties.get(Prop.TIMER_DEL_UNIQKEY))
-
-
-@lru_cache(maxsize=1024)
-def _queue_id(text: str) -> int:
-    """Read a queue number, -1 when it is none; remembered, since few numbers recur."""
-    if not (text.isdecimal() and text.isascii()) or len(text) > _QUEUE_DIGITS_MAX:
-        return -1
-    number = int(text)
-    return number if number <= _QUEUE_ID_MAX else -1
+    return TimerRequest(int(out), *place, properties.get(Prop.TIMER_DEL_UNIQKEY))
 
 
 def delete_key(real_topic: str, unique_key: str) -> str:

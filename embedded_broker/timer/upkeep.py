@@ -13,7 +13,6 @@ Read on: `wheel/upkeep.py` and `slices/upkeep.py` for how timers are counted, `m
 the counts are.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator
 from datetime import UTC, datetime, tzinfo
@@ -24,9 +23,10 @@ from attrs import define, field
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.stage import Stage, State_co
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.names import LMQ_PREFIX, SYSTEM_TOPIC_PREFIX
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 CLEAN_EVERY_MS: Final = 30_000
 FORGET_EVERY_MS: Final = 3 * 60_000

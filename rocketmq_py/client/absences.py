@@ -5,7 +5,6 @@ report here; each failure by itself is a line at DEBUG. Must not know what was a
 ``../consumer/pull_loop.py`` and ``instance.py``, which report most.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 
@@ -18,8 +17,9 @@ from rocketmq_py.errors import (
     RemotingException,
     RocketMQError,
 )
+from rocketmq_py.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 TOLD_EVERY_S = 60.0
 REMEMBERED_MAX = 1_024

@@ -7,7 +7,6 @@ not know brokers or messages.
 
 import heapq
 import itertools
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -16,9 +15,10 @@ from queue import SimpleQueue
 
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import MQClientException
+from rocketmq_py.logs import get_logger
 from rocketmq_py.threads import RETRY_MS, ScheduleAfter, started, tell_of_shortage
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 CANCELLED_MAX = 4_096
 """Cancelled entries that may stay in the heap before it is rebuilt."""

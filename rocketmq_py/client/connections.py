@@ -11,7 +11,6 @@ back. Must not know commands, topics or routes. Read on in ``transport/connectin
 
 from __future__ import annotations
 
-import logging
 import threading
 from _thread import allocate_lock
 from collections.abc import Callable, Collection
@@ -30,6 +29,7 @@ from rocketmq_py.errors import (
     RemotingTooMuchRequestException,
     RocketMQError,
 )
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import inproc
 from rocketmq_py.transport.calls import wait_for
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rocketmq_py.transport.io_thread import IoThread
     from rocketmq_py.transport.tls import Securing, TlsSocket
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 Reached = Callable[[Channel | None, RocketMQError | None], None]
 """Takes a connection or the reason why there is none, exactly once, on any thread."""

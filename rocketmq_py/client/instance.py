@@ -8,7 +8,6 @@ which queue), ``remoting.py`` (connections, hooks, signatures), ``heartbeat.py``
 (timer, workers), ``pool.py`` (the instances of this process, fork and exit).
 """
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -35,12 +34,13 @@ from rocketmq_py.errors import (
     NotStartedError,
     RocketMQError,
 )
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.inproc import Existing
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 THREAD_WAIT_S = 2.0
 """How long a start waits for its first thread."""

@@ -7,7 +7,6 @@ work. Nothing here takes a lock on the caller's thread. Must not know what a cli
 ``instance.py``, ``../producer/producer.py``, ``../consumer/push.py``.
 """
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -24,8 +23,9 @@ from rocketmq_py.errors import (
     MQClientException,
     RocketMQError,
 )
+from rocketmq_py.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 State: TypeAlias = Literal["new", "starting", "running", "failed", "closed"]
 Step: TypeAlias = Callable[[float], object]

@@ -6,7 +6,6 @@ word to the servers. Must not know what an instance does.
 """
 
 import atexit
-import logging
 import os
 import socket
 import threading
@@ -21,8 +20,9 @@ from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.config import INSTANCE_NAME_DEFAULT, ClientConfig
+from rocketmq_py.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 EXIT_TIMEOUT_S = 1.0
 

@@ -6,7 +6,6 @@ are in ``connections.py``. Must not know topics or routes. Read on in ``transpor
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -21,13 +20,14 @@ from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig, Credentials
 from rocketmq_py.errors import RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport.calls import Done
 from rocketmq_py.transport.channel import Channel, future_of
 from rocketmq_py.transport.runs import Run
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @define(eq=False, repr=False)

@@ -7,12 +7,12 @@ is sent, nor how long it waits; that is ``producer/requesting.py``.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from rocketmq_py.clock import wall_ms
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.properties import Prop
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rocketmq_py.message import MessageExt
     from rocketmq_py.protocol.command import RemotingCommand
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 OnReply: TypeAlias = Callable[["MessageExt"], None]
 

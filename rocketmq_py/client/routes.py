@@ -7,7 +7,6 @@ server until one tells another one (`RouteTable.look_again`). Client side of the
 ``NettyRemotingClient``. Must not know how messages are sent or which queue is taken.
 """
 
-import logging
 import random
 import threading
 from collections.abc import Callable, Collection
@@ -27,6 +26,7 @@ from rocketmq_py.errors import (
     RocketMQError,
     RouteTimeoutError,
 )
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.topics import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -35,7 +35,7 @@ from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.send_result import MessageQueue
 from rocketmq_py.transport.calls import wait_for
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 REFRESH_LOCK_S = 3.0
 LEAST_MS = 1.0

@@ -5,15 +5,15 @@ differs otherwise is settled by the first one, and told. Must not know who keeps
 ``pool.py``.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.config import ClientConfig, Credentials, split_addresses
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 def _current(source: Any) -> Any:  # Any: what a setting can hold

@@ -7,17 +7,18 @@ producer group, and the producer of that group here is asked. Must not know what
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from rocketmq_py.logs import get_logger
 
 if TYPE_CHECKING:
     from rocketmq_py.message import MessageExt
     from rocketmq_py.protocol.command import RemotingCommand
     from rocketmq_py.protocol.headers.send import CheckTransactionStateRequestHeader
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class TransactionCheck(NamedTuple):

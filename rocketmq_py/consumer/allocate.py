@@ -6,15 +6,15 @@ module must not know who asks or how members are found; `rebalance` calls it. Fo
 names: `org.apache.rocketmq.client.consumer.rebalance`.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Protocol
 
+from rocketmq_py.logs import get_logger
 from rocketmq_py.send_result import MessageQueue
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _Queues = Sequence[MessageQueue]
 

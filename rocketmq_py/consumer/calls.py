@@ -7,7 +7,6 @@ those about one queue are made in `rocketmq_py/client/queue_requests.py`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from random import randrange
@@ -17,6 +16,7 @@ from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.queue_requests import QueueRequests, queue_request
 from rocketmq_py.clock import monotonic, wall_ms
 from rocketmq_py.errors import RemotingTimeoutException, RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.protocol.bodies.groups import ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.consumer.settings import PushConsumerConfig
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 MASTER_ID = 0
 OFFSET_CALL_TIMEOUT_MS = 5_000

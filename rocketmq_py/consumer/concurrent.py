@@ -26,10 +26,11 @@ from rocketmq_py.consumer.process_queue import PullState
 from rocketmq_py.consumer.send_back import FIRST_RETRY_LEVEL, SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import BodyError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.properties import Prop
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LOCAL_RETRY_WAIT_MS = 5_000
 NO_ROOM_WAIT_MS = 50

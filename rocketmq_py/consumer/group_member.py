@@ -5,7 +5,6 @@ listener calls and rebalance, and is what the client instance talks to (`Consume
 module must not know the public face; that is `push`.
 """
 
-import logging
 from contextlib import ExitStack
 from functools import partial
 
@@ -24,6 +23,7 @@ from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscription_check import check_subscriptions
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
@@ -36,7 +36,7 @@ from rocketmq_py.protocol.headers.groups import (
 )
 from rocketmq_py.protocol.properties import Prop
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 START_S = 2.0
 """How long a start waits for servers; what does not answer by then is asked in background."""

@@ -8,7 +8,6 @@ asks. Read on: ``group_member.py``.
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 import traceback
@@ -20,6 +19,7 @@ from attrs import define
 from rocketmq_py.clock import Clock, monotonic, wall_ms
 from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from rocketmq_py.consumer.offsets import OffsetStore
+from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.consumption import (
     ConsumeDirectlyResult,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.process_queue import PullState
     from rocketmq_py.consumer.settings import PushConsumerConfig
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _RESULTS: Final = {
     ConsumeConcurrentlyStatus.CONSUME_SUCCESS: "CR_SUCCESS",

@@ -7,7 +7,6 @@ listeners run elsewhere. This module must not know listeners or assignment: `con
 `rebalance` assigns. Facts: `DefaultMQPushConsumerImpl.pullMessage`.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -27,12 +26,13 @@ from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.standstill import PAUSE_MAX_S, Standstill
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import MQBrokerException, RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.send_result import MessageQueue
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 CACHE_FULL_WAIT_MS = 50
 BROKER_BUSY_WAIT_MS = 20

@@ -8,7 +8,6 @@ consumed: `group_member` and the modules that it names do. Names and rules as in
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self, Unpack
@@ -34,6 +33,7 @@ from rocketmq_py.errors import (
     NotStartedError,
     UnsupportedOperationError,
 )
+from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.names import (
     DEFAULT_CONSUMER_GROUP,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 else:
     _Settings = attributes_of(PushConsumerConfig)
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 SUBSCRIBE_ALL = "*"
 TAG = "TAG"

@@ -6,7 +6,6 @@ once. It must not know how a pull works; it calls back. Facts: `RebalanceImpl`,
 `RebalancePushImpl`; the waits are the design's (D23).
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -25,10 +24,11 @@ from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import NameServerUnavailableError, RemotingException, RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.send_result import MessageQueue
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 RUN_S = 3.0
 """Time of a run for questions to name servers and brokers."""

@@ -5,17 +5,16 @@ call fails publishes a copy to the group's retry topic. It must not know why a m
 Facts: `DefaultMQPushConsumerImpl.sendMessageBack`, ``sendMessageBackAsNormalMessage``.
 """
 
-import logging
-
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.errors import RemotingException, RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import COMPRESSED, COMPRESSION_MASK, WRAPPED
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry, 10 s; each further one is a level higher."""

@@ -7,18 +7,18 @@ Tags need no question. This module must not know when it is asked. Facts:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import MQClientException, RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.groups import ClientConfigCheck
 from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LEAST_MS = 50.0
 

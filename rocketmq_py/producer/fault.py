@@ -5,15 +5,15 @@ attempt leaves a record, a table says how long the broker counts as unavailable.
 a queue is chosen; that is ``selection.py``. Nothing is recorded unless ``send_latency_enable``.
 """
 
-import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
 from enum import Enum
 
 from rocketmq_py.clock import monotonic
+from rocketmq_py.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 TOLD_EVERY_S = 60.0
 BROKERS_MAX = 4_096

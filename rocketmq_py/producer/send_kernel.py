@@ -6,7 +6,6 @@ The caller's message is changed in one respect only: it gets its UNIQ_KEY. Must 
 an attempt is repeated; that is ``attempts.py``.
 """
 
-import logging
 import threading
 
 from attrs import define, field
@@ -19,6 +18,7 @@ from rocketmq_py.client.pool import local_address
 from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import MQClientException, RemotingCommandException, RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.validation import check_body, check_message, encoded_properties
@@ -38,7 +38,7 @@ from rocketmq_py.protocol.sysflag import (
 )
 from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 TOPICS_MAX = 4_096
 

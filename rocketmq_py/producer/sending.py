@@ -7,7 +7,6 @@ once, by whoever reads the answer; code of the application learns it on the call
 not know how a request is built; that is ``send_kernel.py``.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -21,6 +20,7 @@ from rocketmq_py.errors import (
     RocketMQError,
     SendFailedError,
 )
+from rocketmq_py.logs import get_logger
 from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode, possibly_stored
 from rocketmq_py.producer.outcome import CallbackFuture
 from rocketmq_py.producer.selection import QueueSelection
@@ -28,7 +28,7 @@ from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.send_result import MessageQueue, SendResult
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 ONEWAY = "ONEWAY"
 

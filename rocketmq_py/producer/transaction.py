@@ -9,7 +9,6 @@ takes requests from the wire (``client/transaction_checks.py``).
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -29,6 +28,7 @@ from rocketmq_py.errors import (
     RocketMQError,
     UnsupportedOperationError,
 )
+from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageBatch, MessageExt
 from rocketmq_py.producer.config import ProducerSettings
 from rocketmq_py.producer.producer import DefaultMQProducer
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.transaction_checks import TransactionCheck
     from rocketmq_py.producer.engine import ProducerEngine
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 TransactionDelay = Literal["error", "drop", "at_commit"]
 

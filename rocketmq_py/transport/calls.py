@@ -6,7 +6,6 @@ answers by the flag bit, so an equal opaque does no harm. Must not know sockets,
 Read on in ``runs.py`` for many requests as one call, ``channel.py`` for who keeps such a book.
 """
 
-import logging
 import threading
 from _thread import LockType, allocate_lock
 from collections.abc import Callable, Sequence
@@ -20,9 +19,10 @@ from rocketmq_py.errors import (
     RemotingTooMuchRequestException,
     RocketMQError,
 )
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.command import RemotingCommand
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 Done = Callable[[RemotingCommand | None, RocketMQError | None], None]
 """Takes the outcome of a call, exactly once: an answer or an error, the other is None."""

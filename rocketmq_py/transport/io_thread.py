@@ -9,7 +9,6 @@ know frames. Read on in ``tcp.py`` and ``connecting.py``.
 """
 
 import contextlib
-import logging
 import select
 import selectors
 import socket
@@ -18,9 +17,10 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from rocketmq_py.logs import get_logger
 from rocketmq_py.threads import RETRY_MS, ScheduleAfter, started, tell_of_shortage
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class Readable(Protocol):

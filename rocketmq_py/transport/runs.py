@@ -6,12 +6,12 @@ same: an answer, an error, or the end of its time. Must not know what the reques
 retries. Read on in ``calls.py`` for the book in which each of them stands.
 """
 
-import logging
 from _thread import allocate_lock
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from rocketmq_py.errors import RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Buffer, Frame
@@ -19,7 +19,7 @@ from rocketmq_py.protocol.header_form import HeaderForm
 from rocketmq_py.protocol.header_json import opaque_of_success
 from rocketmq_py.transport.calls import BIG_BODY, OPAQUE_MASK, Call, CallTable, Done
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 Outcome = Frame | RemotingCommand | RocketMQError
 """Of one request: a frame that says success and is not read further, any other answer, or why there

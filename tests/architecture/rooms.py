@@ -38,7 +38,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("send_result",),
         ("protocol", "threads"),
         ("clock",),
-        ("errors", "_version"),
+        ("errors", "logs", "_version"),
     ),
     "spark_connector": (
         ("__main__", "discovery"),

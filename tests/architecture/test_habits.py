@@ -44,6 +44,16 @@ def test_a_clock_read_would_be_seen() -> None:
     assert clock_reads("import time\ntime.time()\ndatetime.now()") == [2, 3]
 
 
+def test_every_logger_of_sdk_and_broker_is_shielded_from_its_handlers() -> None:
+    """An error of the application's handler would end the thread that logs."""
+    found = [
+        str(path.relative_to(ROOT))
+        for path in python_files("rocketmq_py", "embedded_broker")
+        if "getLogger(__name__)" in path.read_text(encoding="utf-8")
+    ]
+    assert found == []
+
+
 def test_no_file_has_a_name_without_a_noun() -> None:
     assert [str(p) for p in python_files(*PACKAGES, "tests") if p.name in VAGUE_NAMES] == []
 

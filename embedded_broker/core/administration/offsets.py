@@ -30,6 +30,8 @@ from rocketmq_py.protocol.names import READY_MADE_GROUPS, retry_topic
 
 _TO_THE_END: Final = -1
 """The timestamp that means the end of the queue."""
+_WAS_RESET: Final = "Offset has been previously reset"
+"""The remark of a commit that counts for nothing, as a real broker has it (5.3.3)."""
 _BOUNDARIES: Final = frozenset({"LOWER", "UPPER"})
 
 
@@ -193,12 +195,12 @@ class GroupOffsets:
             )
         return 0
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> str | None:
         """Store an offset; from 5.1 on group and topic must be known.
 
         An offset that no queue can have is refused. While a reset waits for the group's next pull,
-        what its members commit is stale. While the offsets cannot be saved, they are kept in
-        memory and the answer says so.
+        what its members commit is stale: the reset stays, and a remark says so, None otherwise.
+        While the offsets cannot be saved, they are kept in memory and the refusal says so.
         """
         if not self._profile.unknown_offset_group_accepted:
             if group not in self._groups:
@@ -212,10 +214,7 @@ class GroupOffsets:
         if problem is not None:
             raise Refused(Reason.INVALID_PARAMETER, problem)
         if self._offsets.is_reset(group, topic, queue_id):
-            raise Refused(
-                Reason.FAILED,
-                "Offset has been previously reset: the next pull says where the group continues",
-            )
+            return _WAS_RESET
         self._offsets.commit(group, topic, queue_id, offset)
         problem = self._store.health.problem or self._offsets.unsaved
         if problem is not None:
@@ -224,6 +223,7 @@ class GroupOffsets:
                 f"offset {offset} is kept in memory only, config/consumerOffset.json cannot be "
                 f"saved at present: {problem}",
             )
+        return None
 
     # -- reset ------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ CID_RMQ_SYS_REVIVE_GROUP stays before the first that is not. Must not know: requ
 Runs under the door. Read on: `taking.py` and `acks.py`, who write.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -43,12 +42,13 @@ from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.pop import Ack, CheckPoint
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import REVIVE_GROUP
 from rocketmq_py.protocol.pop_handles import normal_topic
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 WHAT: Final = "pop revive"
 GRACE_MS: Final = 2000

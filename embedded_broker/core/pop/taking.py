@@ -8,7 +8,6 @@ waits at all these queues (`core/waiters.py`), at those of the retry topic as we
 original looks only when a waiting time ends. Must not know: headers, handles.
 """
 
-import logging
 from functools import partial
 from typing import Final
 
@@ -35,11 +34,12 @@ from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.orders import OrderBlock, spans_of
 from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.pop import CheckPoint
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.pop_handles import ORDERED_REVIVE_QUEUE, PopHandle, PopPortion, retry_flag
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LOOKS_AT_ONCE: Final = 16
 """So many pieces of a queue without a wanted message are passed in one hold of the door."""

@@ -17,6 +17,7 @@ from typing import Final
 from attrs import evolve
 
 from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.places import destination
 from rocketmq_py.protocol.message_codec import MessageRecord, encode_neighbours
 from rocketmq_py.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from rocketmq_py.protocol.properties import Prop, encode_properties
@@ -124,15 +125,6 @@ def check_body(
         [item], envelope, queue_offset, commit_log_offset, at_ms, store_host
     )
     return body
-
-
-def destination(properties: Mapping[str, str]) -> tuple[str, int] | None:
-    """Read the real topic and queue; None when one of them is missing or no queue."""
-    topic = properties.get(Prop.REAL_TOPIC)
-    queue_id = _number(properties.get(Prop.REAL_QID), -1)
-    if not topic or not 0 <= queue_id < 1 << 31:
-        return None
-    return topic, queue_id
 
 
 def check_times(properties: Mapping[str, str]) -> int:

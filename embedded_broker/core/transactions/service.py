@@ -15,7 +15,6 @@ door.
 Read on: `half.py` for the messages, `ending.py` for how they end.
 """
 
-import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
@@ -35,7 +34,6 @@ from embedded_broker.core.transactions.half import (
     check_times,
     copy_for_check,
     custom_immunity_ms,
-    destination,
     immune_offset,
     parked,
     removal_mark,
@@ -47,12 +45,14 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.places import destination
 from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.tables.consumers.registry import ProducerRegistry
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import MQVersion
 from rocketmq_py.protocol.handles import encode_offset_id
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -64,7 +64,7 @@ from rocketmq_py.protocol.names import (
 )
 from rocketmq_py.protocol.properties import Prop
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 WHAT: Final = "transaction check"
 HOUR_MS: Final = 3_600_000

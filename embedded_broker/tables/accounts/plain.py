@@ -6,7 +6,6 @@ original's `PlainAccessConfig` and `PlainPermissionManager`. Read on:
 ``embedded_broker/core/access/plain.py``, which judges by them.
 """
 
-import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,8 +20,9 @@ from embedded_broker.tables.accounts.addresses import AddressPattern
 from embedded_broker.tables.accounts.yaml_text import read_yaml, write_yaml
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 KEY_LENGTH_MIN: Final = 7
 FILE_MAX: Final = 4 * 1024 * 1024

@@ -8,18 +8,18 @@ of members that disagree. Locks survive the owner's socket. This module
 notifies nobody: it says what changed, and `core/administration/clients.py` acts.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from attrs import define, field
 
 from embedded_broker.tables.peer import Peer
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.heartbeat import BROADCASTING, ConsumerData, SubscriptionData
 from rocketmq_py.protocol.codes import LanguageCode
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _Live = TypeVar("_Live")
 

@@ -7,7 +7,6 @@ topic is missing. Read on: `core/send_gate.py` (creation by a send),
 changes).
 """
 
-import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -24,11 +23,12 @@ from embedded_broker.tables.topics.attributes import (
 )
 from embedded_broker.tables.topics.ready_made import READ_WRITE, ready_made_topics
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_INHERIT
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, is_group_topic, is_system_topic
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 TopicListener = Callable[[TopicConfig], None]
 

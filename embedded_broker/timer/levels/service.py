@@ -13,7 +13,6 @@ Read on: `timer/admission.py` for the way in, `rocketmq_py/protocol/delay.py` fo
 `lanes.py` for puts that are not answered yet.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -25,6 +24,7 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.places import destination
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.delivery import Bridge, LatePut, RetryWait
@@ -32,12 +32,12 @@ from embedded_broker.timer.levels.lanes import Flight, LevelLane
 from embedded_broker.timer.levels.listing import LevelSource, LevelTally
 from embedded_broker.timer.listing import Walk, Wanted
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.delay import DELAY_PROPERTIES, level_due_ms, parse_levels
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
-from rocketmq_py.protocol.properties import Prop
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 RETRY_AFTER_MS: Final = 100
 """`DELAY_FOR_A_WHILE`: how long a level waits after a put that failed."""
@@ -435,13 +435,11 @@ class ScheduleMessageService:
         properties = {
             name: value for name, value in record.properties.items() if name not in DELAY_PROPERTIES
         }
-        topic, queue_id = properties.get(Prop.REAL_TOPIC), properties.get(Prop.REAL_QID, "")
-        if not topic or not queue_id.isdecimal() or topic == HALF_TOPIC:
+        place = destination(properties)
+        if place is None or place[0] == HALF_TOPIC:
             self.skipped["malformed"] += 1
             return None
-        return InnerMessage.copy_of(
-            record, topic, int(queue_id), properties, record.properties_bytes
-        )
+        return InnerMessage.copy_of(record, *place, properties, record.properties_bytes)
 
     def _find_head(self, level: int, now_ms: int) -> None:
         """Look at the entry at the level's offset.

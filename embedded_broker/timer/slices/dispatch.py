@@ -19,7 +19,6 @@ Read on: `cells.py` for a slice in memory, `course.py` for when one is loaded, `
 out.
 """
 
-import logging
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -29,8 +28,9 @@ from embedded_broker.timer.slices.integrity import differs
 from embedded_broker.timer.slices.record import Glance, glance
 from embedded_broker.timer.slices.state import Late, SliceState
 from embedded_broker.timer.stage import Stage
+from rocketmq_py.logs import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 _CHECK_BUDGET_EVERY: Final = 32
 

@@ -27,7 +27,6 @@ Read on: `dispatch.py` for where a message goes, `recovery.py` for crashes, `rol
 that follow a master.
 """
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 from random import Random
@@ -67,8 +66,9 @@ from embedded_broker.timer.slices.state import SliceNeededOffsets, SliceRole, Sl
 from embedded_broker.timer.slices.upkeep import SliceUpkeep, distances, recount
 from embedded_broker.timer.stage import Stage
 from rocketmq_py.clock import Clock
+from rocketmq_py.logs import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 class SlicedTimerStore(TimerEngine):

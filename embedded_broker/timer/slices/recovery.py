@@ -17,7 +17,6 @@ filled again from the inbound queue, as far as the commit log still holds it.
 Must not know: how the state came about. Read on: `flush.py` for the order that this relies on.
 """
 
-import logging
 from typing import NamedTuple
 
 from embedded_broker.store.commit_log import CommitLog
@@ -30,9 +29,10 @@ from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.record import SECOND_MS, Glance, glance, second_of, source_of
 from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.errors import RecordError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.message_codec import decode_record
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 class SliceFindings(NamedTuple):

@@ -7,7 +7,6 @@ turn (`engine.py`). Must not know: releases, requests, connections.
 Read on: `enqueue.py` for what entering is, `timer/run.py` for timers that come together.
 """
 
-import logging
 from functools import partial
 from typing import Final
 
@@ -24,10 +23,11 @@ from embedded_broker.timer.wheel.enqueue import TimerEnqueuePutService
 from embedded_broker.timer.wheel.pointers import Pointers
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 _CHECK_BUDGET_EVERY: Final = 32
 

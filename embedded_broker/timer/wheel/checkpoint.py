@@ -9,7 +9,6 @@ it is lost. The 56 bytes are also what request 60 answers: their codec is `Timer
 Read on: `engine.py` for the order in which they are written, `recovery.py` for how they are used.
 """
 
-import logging
 from typing import Final
 from zlib import crc32
 
@@ -18,10 +17,11 @@ from attrs import astuple, frozen
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem, Segment
 from embedded_broker.store.side_files import set_aside
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.json_text import dumps, loads
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 CHECKPOINT_SIZE: Final = 4096
 _USED: Final = 56

@@ -30,7 +30,6 @@ Read on: `pointers.py` for how the wheel follows the clock, `due_heap.py` for wh
 `recovery.py`, `flush.py`.
 """
 
-import logging
 from collections.abc import Callable
 from random import Random
 from typing import Final
@@ -76,10 +75,11 @@ from embedded_broker.timer.wheel.trust import judge
 from embedded_broker.timer.wheel.upkeep import TimerUpkeep, WheelNeededOffsets, distances, recount
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.names import TIMER_TOPIC
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 _NO_BUDGET_MS: Final = 1e12

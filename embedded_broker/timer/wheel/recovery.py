@@ -9,7 +9,6 @@ Read on: `engine.py` (`load`), `flush.py` for the order that makes the files tru
 `upkeep.py` for the counts.
 """
 
-import logging
 from collections.abc import Iterator
 
 from attrs import define, evolve, field
@@ -30,11 +29,12 @@ from embedded_broker.timer.wheel.timer_log import (
 )
 from embedded_broker.timer.wheel.trust import Agreement, Trusted
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _NOTHING_TO_READ = 2**63 - 1
 
 

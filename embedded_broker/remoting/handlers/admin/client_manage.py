@@ -107,9 +107,12 @@ class ClientManageProcessor:
         return request.command.answer(ResponseCode.SUCCESS, ext_fields={"offset": str(offset)})
 
     def update_offset(self, request: Request) -> RemotingCommand:
-        """15: store an offset. From 5.1 on an unknown group is 26 and an unknown topic 17."""
+        """15: store an offset. From 5.1 on an unknown group is 26 and an unknown topic 17.
+
+        While a reset waits the answer is 0, too, with a remark.
+        """
         header = UpdateConsumerOffsetRequestHeader.from_ext(request.command.ext_fields)
-        self._acts.offsets.commit(
+        remark = self._acts.offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )
-        return request.command.answer(ResponseCode.SUCCESS)
+        return request.command.answer(ResponseCode.SUCCESS, remark)

@@ -5,8 +5,6 @@ Read on: `embedded_broker/core/retries.py` (36: send it to the consumer again),
 `embedded_broker/core/recalls.py` (370: take a timer back).
 """
 
-import logging
-
 from attrs import define
 
 from embedded_broker.core.produce import Produce
@@ -19,6 +17,7 @@ from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.requests import Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.send import (
@@ -30,7 +29,7 @@ from rocketmq_py.protocol.headers.send import (
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 @define(eq=False, kw_only=True)

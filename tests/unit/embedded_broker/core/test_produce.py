@@ -123,7 +123,7 @@ def test_a_failing_message_does_not_take_the_others_along(core: BrokerParts) -> 
 
 
 def test_the_brokers_own_copy_passes_no_gate_but_the_stores(core: BrokerParts) -> None:
-    copy = InnerMessage("Not there", 0, b"copy", {"K": "v"})
+    copy = InnerMessage("Not_there", 0, b"copy", {"K": "v"})
     with core.door:
         outcome = core.produce.copy(copy)
     assert outcome.is_stored

@@ -270,7 +270,11 @@ def test_clients_show_certificates(
     others: bool,
 ) -> None:
     broker = started(
-        start_broker, certificates, client_certificates=wanted, trusted=certificates.authority
+        start_broker,
+        certificates,
+        mode="enforcing",
+        client_certificates=wanted,
+        trusted=certificates.authority,
     )
 
     def is_served(own: Certificate | None) -> bool:
@@ -368,6 +372,7 @@ def test_a_file_of_the_original_says_what_a_server_needs(
     path = tmp_path / "tls.properties"
     path.write_text(
         "tls.test.mode.enable=false\n"
+        "tls.server.mode=enforcing\n"
         f"tls.server.certPath={certificates.server.chain}\n"
         f"tls.server.keyPath={certificates.server.key}\n"
         "tls.server.keyPassword=\n"
@@ -377,7 +382,7 @@ def test_a_file_of_the_original_says_what_a_server_needs(
         encoding="utf-8",
     )
     made = Tls.from_file(path)
-    assert (made.mode, made.client_certificates) == ("permissive", "require")
+    assert (made.mode, made.client_certificates) == ("enforcing", "require")
     context = made.make_context()
     assert context is not None
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -399,6 +404,53 @@ def test_settings_that_make_no_server_are_refused(
         EmbeddedBroker(tls=Tls(certificate=server.chain, key=certificates.client.key))
     with pytest.raises(ConfigError, match=r"nowhere\.properties"):
         EmbeddedBroker(tls=tmp_path / "nowhere.properties")
+
+
+@pytest.mark.parametrize("mode", [None, "permissive", "disabled"])
+def test_required_certificates_are_refused_where_plain_connections_are_served(
+    tmp_path: Path, certificates: Certificates, mode: str | None
+) -> None:
+    """A plain connection shows no certificate: the requirement would keep nobody out."""
+    server = certificates.server
+    given = {} if mode is None else {"mode": mode}
+    with pytest.raises(ConfigError, match=r"tls mode.*enforcing"):
+        Tls(
+            certificate=server.chain,
+            key=server.key,
+            client_certificates="require",
+            trusted=certificates.authority,
+            **given,  # type: ignore[arg-type]
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_REQUIRED
+    with pytest.raises(ConfigError, match=r"tls mode.*enforcing"):
+        Tls(context=context, **given)  # type: ignore[arg-type]
+    assert Tls(context=context, mode="enforcing").make_context() is context
+    path = tmp_path / "tls.properties"
+    path.write_text(
+        f"tls.server.certPath={server.chain}\n"
+        "tls.server.need.client.auth=require\n"
+        f"tls.server.trustCertPath={certificates.authority}\n"
+        + (f"tls.server.mode={mode}\n" if mode else ""),
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError, match=r"tls mode.*enforcing"):
+        Tls.from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("certificate", "c.pem"),
+        ("key", "k.pem"),
+        ("trusted", "ca.pem"),
+        ("client_certificates", "optional"),
+    ],
+)
+def test_nothing_beside_an_own_context_is_ignored(name: str, value: str) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with pytest.raises(ConfigError, match=f"tls {name}"):
+        Tls(context=context, **{name: value})  # type: ignore[arg-type]
 
 
 def test_an_own_context_is_used_and_no_password_is_shown(certificates: Certificates) -> None:

@@ -278,7 +278,7 @@ def test_a_large_log_is_read_from_the_checkpoint_after_a_crash(
 def test_a_store_that_cannot_be_opened_is_unlocked_again() -> None:
     fs = MemoryFileSystem()
     fs.write_file("consumequeue/T/zero/x", b"")
-    with pytest.raises(StoreError, match="not a queue number"):
+    with pytest.raises(StoreError, match="no queue number"):
         new_store(fs)
     fs.remove("consumequeue/T/zero/x")
     new_store(fs).close()

@@ -6,6 +6,7 @@ import pytest
 
 from embedded_broker.core.transactions import half
 from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.places import destination
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import encode_properties
 from tests.records import encode_record
@@ -86,7 +87,7 @@ def test_a_copy_for_a_check_is_the_same_message_with_a_higher_count() -> None:
     ],
 )
 def test_a_half_message_without_topic_or_queue_goes_nowhere(properties: dict[str, str]) -> None:
-    assert half.destination(properties) is None
+    assert destination(properties) is None
     assert half.delivery(record(properties)) is None
 
 
