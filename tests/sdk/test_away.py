@@ -29,7 +29,7 @@ BUDGET_MS = 700
 END_S = 0.3
 OVER_S = 0.5
 """What a shutdown, a start or a send may take beyond its time."""
-GRACE_S = 2.0
+GRACE_S = 10.0
 """What a busy machine may add to that."""
 START_S = 3.0
 

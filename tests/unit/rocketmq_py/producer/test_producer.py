@@ -24,7 +24,6 @@ from rocketmq_py import (
     MessageQueue,
     TransactionMQProducer,
 )
-from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     ClientClosedError,
     ConfigError,
@@ -220,10 +219,9 @@ def test_shutdown_gives_sends_in_flight_their_time_and_then_an_error(
     producer = start(cluster.namesrv_addr)
     producer.send(Message("T", b"x"))
     cluster.brokers[0].silent(SEND)
-    futures = [producer.send_async(Message("T", b"y"), timeout=60_000) for _ in range(20)]
-    began = monotonic()
+    # Their time is longer than a test may take: a shutdown that waited for them would not return.
+    futures = [producer.send_async(Message("T", b"y"), timeout=600_000) for _ in range(20)]
     producer.shutdown(timeout=0.2)
-    assert monotonic() - began < 10
     for future in futures:
         with pytest.raises(ClientClosedError, match="shut down"):
             future.result(0)

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from rocketmq_py.client.background import Timer
-from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     RemotingSendRequestException,
     RemotingTimeoutException,
@@ -157,16 +156,15 @@ def test_a_closing_peer_fails_every_call_in_flight_at_once(
     closed = threading.Event()
     server.silent(SILENT)
     channel = connect(on_closed=lambda _: closed.set())
-    began = monotonic()
-    futures = [begun(channel, command(SILENT), 60_000) for _ in range(4)]
+    # Their time is longer than a test may take: they end by the close.
+    futures = [begun(channel, command(SILENT), 600_000) for _ in range(4)]
     with ThreadPoolExecutor(1) as pool:
-        blocking = pool.submit(channel.invoke, command(SILENT), 60_000)
+        blocking = pool.submit(channel.invoke, command(SILENT), 600_000)
         server.wait_for(SILENT, 5)
         server.drop_peers()
         for future in [*futures, blocking]:
             with pytest.raises(RemotingSendRequestException, match=r"127\.0\.0\.1"):
                 future.result(10)
-    assert monotonic() - began < 50  # by the close, not by the minute's time-out
     assert closed.wait(5)
     assert not channel.is_open
 
