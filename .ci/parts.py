@@ -1,7 +1,8 @@
 """Run the parts of `make test` in order, and print the seconds of wall and of CPU that each took.
 
-A part is a list of commands, and the first failure ends the run. A part whose programs (Java,
-Maven, a container engine) are missing is left out, and the last line says so and how to get them.
+A part is a list of commands, and the run ends with the first part in which one fails. A part whose
+programs (Java, Maven, a container engine) are missing is left out, and the last line says so and
+how to get them.
 With CI set in the environment a missing program is a failure.
 """
 
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +25,7 @@ CORE_PY = os.environ.get("CORE_PYTHON", str(ROOT / ".venv-core" / "bin" / "pytho
 PYTEST = ["-m", "pytest", "-q", "--durations=30", "--durations-min=1"]
 WORKERS = ["-n", str(min(4, os.cpu_count() or 1))]
 BY_FILE = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadfile"]
-"""Two Spark sessions side by side, each file of tests in one of them."""
+"""Two Spark sessions or real clusters side by side, each file of tests in one of them."""
 SPARK_TESTS = ["tests/spark", "tests/unit/spark_connector"]
 OTHER_PARTS = ("architecture", "interop", "perf", "spark", "typing", "unit/spark_connector")
 THREE_HUNDRED = (
@@ -40,7 +43,7 @@ PARTS: dict[str, list[list[str]]] = {
         [PY, "-m", "ruff", "format", "--check", "."],
         [PY, "-m", "mypy"],
         [PY, "-m", "basedpyright"],
-        [PY, *PYTEST, "tests/architecture"],
+        [PY, *PYTEST, *WORKERS, "tests/architecture"],
     ],
     # Without any extra: everything can be collected, and the unit tests of the core pass.
     "core": [
@@ -58,7 +61,7 @@ PARTS: dict[str, list[list[str]]] = {
         [PY, "-m", "tests.hostile", "--runs", "300"],  # the same, and prints the table
     ],
     "examples": [[PY, str(path.relative_to(ROOT))] for path in EXAMPLES],
-    "smoke": [[PY, *PYTEST, "-s", "-m", "smoke", "tests/interop"]],
+    "smoke": [[PY, *PYTEST, *BY_FILE, "-m", "smoke", "tests/interop"]],
     "interop": [[PY, *PYTEST, "-s", "tests/interop"]],
     # With the standalone cluster and Spark Connect; without the tests that wait for minutes.
     "spark": [
@@ -67,6 +70,8 @@ PARTS: dict[str, list[list[str]]] = {
     # Each extra alone in an environment of its own, and the wheel on other Pythons.
     "packaging": [[PY, *PYTEST, *WORKERS, "tests/packaging"]],
 }
+SIDE_BY_SIDE = {"check", "examples"}
+"""Parts whose commands do not disturb each other and use one processor each."""
 NEEDS = {"smoke": ("java", "javac", "mvn"), "interop": ("java", "javac", "mvn")}
 """Programs that a part cannot do without."""
 HOW_TO_GET = "install a JDK 17 and Maven, on Debian: apt-get install openjdk-17-jdk-headless maven"
@@ -102,12 +107,31 @@ def machine_cpu_s() -> float:
     return (user + nice + system + irq + soft_irq) / os.sysconf("SC_CLK_TCK")
 
 
+def run(command: list[str]) -> int:
+    """Run one command and give its exit status."""
+    print(f"$ {' '.join(command)}", flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def run_quietly(command: list[str]) -> int:
+    """Run one command, print what it said when it has ended, and give its exit status."""
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    print(f"$ {' '.join(command)}\n{done.stdout}", end="", flush=True)
+    return done.returncode
+
+
 def run_part(part: str, left_out: list[str]) -> str | None:
     """Run one part and say what it took; None when a command failed."""
     started, worked = time.monotonic(), machine_cpu_s()
-    for command in PARTS[part]:
-        print(f"$ {' '.join(command)}", flush=True)
-        status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    commands = PARTS[part]
+    if part in SIDE_BY_SIDE:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            statuses: Iterable[int] = [*pool.map(run_quietly, commands)]
+    else:
+        statuses = map(run, commands)  # one after the other, as they are asked for
+    for command, status in zip(commands, statuses, strict=True):
         if status == SKIPPED:
             left_out.append(f"{command[-1]} (it has said above what it lacks)")
         elif status:

@@ -23,6 +23,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster, route_of
+from tests.waiting import until
 
 HEART_BEAT = RequestCode.HEART_BEAT
 WAIT_S = 10
@@ -150,9 +151,13 @@ def test_the_goodbye_goes_to_connected_brokers_and_its_failure_is_logged(
     instance.register_consumer("C", consumer)
     instance.routes.update("T")
     instance.send_heartbeats()
-    cluster.brokers[0].on(RequestCode.UNREGISTER_CLIENT, lambda _, peer: peer.close())
+    broker = cluster.brokers[0]
+    # A new connection has a heartbeat of its own: both must be over before the peer closes.
+    channel = instance.connections.get(broker.address)
+    until(lambda: len(broker.of(HEART_BEAT)) == 2 and channel is not None and not channel.in_flight)
+    broker.on(RequestCode.UNREGISTER_CLIENT, lambda _, peer: peer.close())
     instance.unregister_consumer("C")
-    (request,) = cluster.brokers[0].of(RequestCode.UNREGISTER_CLIENT)
+    (request,) = broker.of(RequestCode.UNREGISTER_CLIENT)
     assert request.ext_fields == {"clientID": instance.client_id, "consumerGroup": "C"}
     assert "goodbye of group C" in caplog.text
 
