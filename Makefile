@@ -4,7 +4,7 @@
 #   make check      format, lint, types, structure
 #   make interop    the suite against real RocketMQ clients and servers (JDK 17, Maven)
 #   make spark      the data source in a local Spark
-#   make packaging  each extra alone in a fresh environment, and other Pythons
+#   make long       the tests that take long: each extra alone, other Pythons, a thousand brokers
 #   make hostile    full disks, damaged files, greedy clients: the long form
 #   make fuzz       a million odd and damaged frames: does the broker answer on?
 #   make soak       half an hour of random faults on three brokers: do the clients keep their promises?
@@ -22,7 +22,7 @@ PARTS := CORE_PYTHON=$(CORE_RUN) $(RUN) .ci/parts.py
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop hostile fuzz soak sim mutants spark packaging recipes bench clean
+.PHONY: help demo test check interop hostile fuzz soak sim mutants spark long recipes bench clean
 
 help:
 	@sed -n '1,15s/^# //p' Makefile
@@ -89,10 +89,10 @@ mutants: $(VENV)/.dev
 	@$(RUN) -m tests.mutants
 
 spark: $(VENV)/.test
-	@$(PARTS) spark
+	@$(PARTS) spark spark-slow
 
-packaging: $(VENV)/.dev
-	@$(PARTS) packaging
+long: $(VENV)/.test
+	@$(PARTS) long
 
 recipes: $(VENV)/.test
 	@$(RUN) -m pytest -q tests/kit/test_recipes.py

@@ -28,6 +28,7 @@ BY_FILE = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadfile"]
 """Two Spark sessions or real clusters side by side, each file of tests in one of them."""
 SPARK_TESTS = ["tests/spark", "tests/unit/spark_connector"]
 OTHER_PARTS = ("architecture", "interop", "perf", "spark", "typing", "unit/spark_connector")
+ALL_BUT_OTHER_PARTS = ["tests", *(f"--ignore=tests/{name}" for name in OTHER_PARTS)]
 THREE_HUNDRED = (
     "tests/hostile/test_corruptions.py::test_three_hundred_damages_are_the_same_said_or_refused"
 )
@@ -52,8 +53,7 @@ PARTS: dict[str, list[list[str]]] = {
     ],
     # Everything that no other part runs, so that a new folder of tests is run from its first day.
     "tests": [
-        [PY, *PYTEST, *WORKERS, "-m", "not slow", "--no-tests-of-core", "tests"]
-        + [f"--ignore=tests/{name}" for name in OTHER_PARTS],
+        [PY, *PYTEST, *WORKERS, "-m", "not slow", "--no-tests-of-core", *ALL_BUT_OTHER_PARTS],
     ],
     # Full disks, too few descriptors, damaged files; its short form is among the tests above.
     "hostile": [
@@ -63,12 +63,14 @@ PARTS: dict[str, list[list[str]]] = {
     "examples": [[PY, str(path.relative_to(ROOT))] for path in EXAMPLES],
     "smoke": [[PY, *PYTEST, *BY_FILE, "-m", "smoke", "tests/interop"]],
     "interop": [[PY, *PYTEST, "-s", "tests/interop"]],
-    # With the standalone cluster and Spark Connect; without the tests that wait for minutes.
+    # In local sessions, on a standalone cluster and on a Connect server.
     "spark": [
         [PY, *PYTEST, *BY_FILE, "-m", "not slow", "--no-tests-of-core", *SPARK_TESTS],
     ],
-    # Each extra alone in an environment of its own, and the wheel on other Pythons.
-    "packaging": [[PY, *PYTEST, *WORKERS, "tests/packaging"]],
+    # What starts more Spark processes, or waits for minutes.
+    "spark-slow": [[PY, *PYTEST, *BY_FILE, "-m", "slow", *SPARK_TESTS]],
+    # Each extra alone in an environment of its own, other Pythons, a thousand brokers.
+    "long": [[PY, *PYTEST, *WORKERS, "-m", "slow", *ALL_BUT_OTHER_PARTS]],
 }
 SIDE_BY_SIDE = {"check", "examples"}
 """Parts whose commands do not disturb each other and use one processor each."""

@@ -2,7 +2,7 @@
 
 What an extra promises is in ``programs/``. What the others would give is tried as well
 (``programs/missing.py``): what is said then names the extra to install. Each environment takes
-seconds of pip, so `make test` tries the one without extras only, and `make packaging` all of them.
+seconds of pip, so `make test` tries the one without extras only, and `make long` all of them.
 """
 
 from __future__ import annotations

@@ -124,6 +124,7 @@ def test_both_executors_read_and_write_with_a_python_worker_each(
         assert len({executor_of(worker) for worker in workers}) == EXECUTORS
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP65")
 def test_twenty_batches_use_one_connection_of_each_process_to_each_server(
     driver: Driver, broker: EmbeddedBroker, tmp_path: Path
@@ -238,6 +239,7 @@ def test_a_write_whose_executor_is_killed_stores_every_row_at_least_once(
     assert 0 < repeated <= 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP63")
 def test_a_stream_whose_executor_is_killed_copies_every_message_with_one_id(
     driver: Driver, broker: EmbeddedBroker, tmp_path: Path
@@ -272,6 +274,7 @@ def test_a_stream_whose_executor_is_killed_copies_every_message_with_one_id(
     assert len(found) == 4_000 < sum(found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP64")
 def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
     master: str, broker: EmbeddedBroker, certificates: Certificates, tmp_path: Path

@@ -77,6 +77,7 @@ def test_a_server_without_the_package_works_with_what_a_client_sends(
         check_batches(driver, broker)  # streams do not see what was sent, in Spark 4.3
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP67")
 def test_a_server_finds_the_installed_package_by_itself(
     python: str, broker: EmbeddedBroker, tmp_path: Path

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from embedded_broker.kit.maven import fetched
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,6 +20,7 @@ CACHE = ROOT / ".cache" / "interop"
 AVRO = "4.1.1"  # the newest one that is published; Spark 4.3 takes it
 
 
+@pytest.mark.slow
 def test_bodies_of_json_avro_and_protobuf_are_read_by_sparks_functions() -> None:
     package = f"org.apache.spark:spark-avro_2.13:{AVRO}"
     (jar,) = fetched(f"spark-avro-{AVRO}", package, cache=CACHE, alone=True).glob("*.jar")

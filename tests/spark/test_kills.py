@@ -157,6 +157,7 @@ def test_a_sink_of_a_stream_whose_worker_is_killed_repeats_rows_with_their_ids(
     assert {one for one, times in found.items() if times > 1} >= before.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP40")
 def test_a_write_that_is_begun_anew_after_spark_was_killed_repeats_rows_with_their_ids(
     tmp_path: Path,
@@ -186,6 +187,7 @@ def test_a_write_that_is_begun_anew_after_spark_was_killed_repeats_rows_with_the
     assert {one for one, times in found.items() if times > 1} >= before.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP59")
 def test_a_batch_whose_driver_is_killed_before_sparks_log_is_repeated_or_left_out(
     tmp_path: Path,

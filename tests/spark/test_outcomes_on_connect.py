@@ -39,6 +39,7 @@ spark.stop()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP76")
 def test_half_of_the_messages_is_taken_back_without_a_jvm_at_hand() -> None:
     environment = os.environ | {

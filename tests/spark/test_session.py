@@ -235,6 +235,7 @@ with EmbeddedBroker(topics=["T"]) as broker:
 """
 
 
+@pytest.mark.slow
 def test_the_source_is_found_without_register_when_the_wheel_is_installed(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)

@@ -129,6 +129,7 @@ def test_once_reads_everything_in_one_batch_whatever_the_limit(
     assert seen.bodies == names(0, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP43", "SP46")
 def test_few_messages_wait_for_more_but_not_for_ever(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path

@@ -143,6 +143,7 @@ def test_messages_that_grew_too_old_before_they_were_read(
         assert seen.bodies == names(low, 80)
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP53")
 def test_retention_that_overtakes_a_running_batch_is_told_with_ranges_and_counts(
     tmp_path: Path,
@@ -190,12 +191,12 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_pull_leaves_nothing_open(
     parts = broker._parts()
     before = set(parts.endpoint.connections)
     frame = stream(spark, broker, pullTimeoutMs="60000")
-    for cycle in range(10):
+    for cycle in range(5):
         held.hits = 0
         with running(frame, tmp_path / str(cycle), Seen()) as query:
             until(broker, query, lambda: held.hits >= 2)
             assert len(parts.endpoint.connections) > len(before)
-            query.stop()  # ten stops that waited for their pulls would take ten minutes
+            query.stop()  # five stops that waited for their pulls would take five minutes
     # Spark gives its workers a moment (spark.python.task.killTimeout, two seconds by default).
     broker.wait_for(lambda _b: parts.endpoint.connections <= before, timeout=30)
 

@@ -185,6 +185,7 @@ def keys_of(broker: EmbeddedBroker, code: RequestCode) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_workers_log_with_time_and_level_and_take_keys_from_their_environment(
     broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
