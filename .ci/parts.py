@@ -23,7 +23,8 @@ PY = sys.executable
 CORE_PY = os.environ.get("CORE_PYTHON", str(ROOT / ".venv-core" / "bin" / "python"))
 """The Python of an environment without any extra (`make test` makes it)."""
 PYTEST = ["-m", "pytest", "-q", "--durations=30", "--durations-min=1"]
-WORKERS = ["-n", str(min(4, os.cpu_count() or 1))]
+WORKERS = ["-n", str(1 + min(4, os.cpu_count() or 1))]
+"""One more than processors: some tests wait for another process."""
 BY_FILE = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadfile"]
 """Two Spark sessions or real clusters side by side, each file of tests in one of them."""
 SPARK_TESTS = ["tests/spark", "tests/unit/spark_connector"]
