@@ -69,7 +69,9 @@ def podman() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="engine-", ignore_cleanup_errors=True) as name:
         home = Path(name)
         (home / "containers.conf").write_text(CONTAINERS_CONF, encoding="utf-8")
-        env = {**os.environ, "CONTAINERS_CONF": str(home / "containers.conf")}
+        # A user's PATH may lack the folders where Podman finds iptables.
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+        env = {**os.environ, "PATH": path, "CONTAINERS_CONF": str(home / "containers.conf")}
         command = ["podman", "--root", str(home / "root"), "--runroot", str(home / "run")]
         door = home / "engine.sock"
         with (home / "log").open("w", encoding="utf-8") as log:

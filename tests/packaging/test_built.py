@@ -56,7 +56,15 @@ def test_what_the_readme_links_to_comes_with_the_sources(built: Built) -> None:
     links = {str(token.attrs.get("href") or token.attrs.get("src") or "") for token in tokens}
     files = {link for link in links if link and not link.startswith("https://")}
     assert {"GAPS.md", "examples/images/timers.png"} <= files
-    assert files - built.sdist_names() == set()
+    assert {file.partition("#")[0] for file in files} - built.sdist_names() == set()
+    for page, _, heading in (file.partition("#") for file in files if "#" in file):
+        assert heading in headings_of(ROOT / page)
+
+
+def headings_of(page: Path) -> set[str]:
+    """The names by which links reach the headings of a page."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in found}
 
 
 def _with_children(tokens: Any) -> list[Any]:  # Any: the parser's own tokens
