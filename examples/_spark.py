@@ -52,6 +52,8 @@ def local_spark(name: str, settings: Mapping[str, str] | None = None) -> Iterato
             SparkSession.builder.master("local[2]")
             .appName(name)
             .config("spark.ui.enabled", "false")
+            # An example lives for seconds: thorough compilation would cost more than it brings.
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
