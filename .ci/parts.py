@@ -25,8 +25,8 @@ CORE_PY = os.environ.get("CORE_PYTHON", str(ROOT / ".venv-core" / "bin" / "pytho
 PYTEST = ["-m", "pytest", "-q", "--durations=30", "--durations-min=1"]
 WORKERS = ["-n", str(1 + min(4, os.cpu_count() or 1))]
 """One more than processors: some tests wait for another process."""
-BY_FILE = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadfile"]
-"""Two Spark sessions or real clusters side by side, each file of tests in one of them."""
+BY_FILE = [*WORKERS, "--dist", "loadfile"]
+"""For Spark sessions and real clusters: each worker has its own, for the files that it runs."""
 SPARK_TESTS = ["tests/spark", "tests/unit/spark_connector"]
 OTHER_PARTS = ("architecture", "interop", "perf", "spark", "typing", "unit/spark_connector")
 ALL_BUT_OTHER_PARTS = ["tests", *(f"--ignore=tests/{name}" for name in OTHER_PARTS)]
