@@ -296,13 +296,18 @@ LARGE = os.urandom(2_000_000)
 def stopped_broker() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
     """A broker in a process of its own, and how to stop it and to let it go on."""
     command = [*SERVE, "--namesrv-port", "0", "--broker-port", "0"]
+
+    def stop() -> None:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # it may go on for a moment
+
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             namesrv = process.stdout.readline().split("namesrv=")[1].split()[0]
             yield (
                 namesrv,
-                lambda: process.send_signal(signal.SIGSTOP),
+                stop,
                 lambda: process.send_signal(signal.SIGCONT),
             )
         finally:
