@@ -17,12 +17,14 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
+from stat import S_ISREG
 from statistics import mean
 from tempfile import TemporaryDirectory
 
@@ -207,7 +209,7 @@ class Life:
     def sample(self, day: int, store: Path) -> Sample:
         """Look at everything that could grow."""
         gc.collect()
-        files = [one.stat() for one in store.rglob("*") if one.is_file() and one.name != WHEEL]
+        files = [one for path in store.rglob("*") if path.name != WHEEL for one in file_at(path)]
         status = Path("/proc/self/status").read_text(encoding="ascii")
         anonymous = status.partition("RssAnon:")[2].split()[0]
         return Sample(
@@ -220,6 +222,15 @@ class Life:
             descriptors=len(list(Path("/proc/self/fd").iterdir())),
             waiting=self.broker.timers.count(),
         )
+
+
+def file_at(path: Path) -> list[os.stat_result]:
+    """What the file system says of a file; nothing where a running broker has just replaced it."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return []
+    return [found] if S_ISREG(found.st_mode) else []
 
 
 def live(plan: Plan, store: Path, tell: Callable[[Sample], object] = bool) -> Account:
