@@ -152,6 +152,7 @@ def test_the_file_before_is_read_when_the_last_one_is_missing(bench: Bench) -> N
     bench.holds(bench.backup, OF_JAVA)
     assert written(bench, 6).load(MessageQueue("Ünï", 'b"x', 1)) == 0
     assert bench.backup.read_text() == OF_JAVA
+    assert bench.stored()[FIRST] == 6  # what is noted is newer than what is read
 
 
 def test_damage_of_both_files_is_told_and_a_new_one_is_begun(

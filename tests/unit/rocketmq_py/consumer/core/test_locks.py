@@ -10,9 +10,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.clock import monotonic
-from rocketmq_py.config import ClientConfig
 from rocketmq_py.consumer.core import locks
 from rocketmq_py.consumer.core.locks import LOCK_RENEW_S, LOCK_TRUST_S, QueueLocks
 from rocketmq_py.errors import RemotingConnectException
@@ -21,6 +19,7 @@ from rocketmq_py.protocol.bodies.groups import LockBatchRequest, LockBatchRespon
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.send_result import MessageQueue
+from tests.client_instances import started_instance
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     ADDRESS,
     BROKER,
@@ -282,14 +281,9 @@ def broker(session: VirtualClock) -> Iterator[EmbeddedBroker]:
 
 @contextmanager
 def member(broker: EmbeddedBroker, name: str) -> Iterator[tuple[QueueLocks, ClientInstance]]:
-    config = ClientConfig.build(None, {"namesrv_addr": broker.namesrv_addr, "instance_name": name})
-    instance = acquire_instance(config)
-    instance.start()
-    try:
+    with started_instance(broker.namesrv_addr, instance_name=name) as instance:
         instance.routes.update("T")
         yield QueueLocks(instance, GROUP), instance
-    finally:
-        instance.shutdown()
 
 
 @pytest.mark.case("W83")
