@@ -1,12 +1,13 @@
 """How POP names messages: receipt handles, the offsets of an answer, and retry topics.
 
 Facts of the original's ``ExtraInfoUtil`` and ``KeyBuilder``. A broker answers with offsets per
-queue (`start_offsets_text`, `message_offsets_text`, `order_counts_text`); the client makes a handle
-of them for each message (property ``POP_CK``, header ``extraInfo``), which comes back with the ack.
+queue (`start_offsets_text`, `message_offsets_text`, `order_counts_text`); the client reads them and
+makes a handle for each message (property ``POP_CK``, header ``extraInfo``), which comes back with
+the ack.
 Must not know: what a broker keeps. Read on: `bodies.pop` for batch acks and stored check points.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
 from rocketmq_py.protocol.headers import read_int64
@@ -18,6 +19,7 @@ ORDERED_REVIVE_QUEUE: Final = 999
 _V1: Final = "_"
 _V2: Final = "+"
 _ITEMS_MIN: Final = 6
+_ITEMS_OF_LINE: Final = 3
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 """What a message's topic is, in handles and offsets."""
 
@@ -132,6 +134,46 @@ def message_offsets_text(portions: Iterable[PopPortion]) -> str:
     )
 
 
+QueueOfPop = tuple[str, int]
+"""A queue in the texts of an answer: what its topic is (`retry_flag`), and its number."""
+
+
+def start_offsets(text: str) -> dict[QueueOfPop, int]:
+    """Read ``startOffsetInfo``; raises ValueError that says what is wrong.
+
+    >>> start_offsets("0 1 7;1 0 3")
+    {('0', 1): 7, ('1', 0): 3}
+    """
+    return {
+        (flag, read_int64(queue_id)): read_int64(offset) for flag, queue_id, offset in _lines(text)
+    }
+
+
+def message_offsets(text: str) -> dict[QueueOfPop, list[int]]:
+    """Read ``msgOffsetInfo``; raises ValueError that says what is wrong.
+
+    >>> message_offsets("0 1 7,9;1 0 3")
+    {('0', 1): [7, 9], ('1', 0): [3]}
+    """
+    return {
+        (flag, read_int64(queue_id)): [read_int64(offset) for offset in offsets.split(",")]
+        for flag, queue_id, offsets in _lines(text)
+    }
+
+
+def _lines(text: str) -> Iterator[list[str]]:
+    """Give the items of each line, no queue twice."""
+    seen: set[tuple[str, str]] = set()
+    for line in text.split(";") if text else ():
+        items = line.split(" ")
+        if len(items) != _ITEMS_OF_LINE:
+            raise ValueError(f"{line[:80]!r} has {len(items)} items, not {_ITEMS_OF_LINE}")
+        if (items[0], items[1]) in seen:
+            raise ValueError(f"{line[:80]!r} is the second about its queue")
+        seen.add((items[0], items[1]))
+        yield items
+
+
 class OrderCount(NamedTuple):
     """How often messages of an ordered pop were handed out before.
 
@@ -150,3 +192,21 @@ def order_counts_text(counts: Iterable[OrderCount]) -> str:
         f"{retry_flag(topic)} {queue_id if offset is None else f'qo{queue_id}%{offset}'} {times}"
         for topic, queue_id, offset, times in counts
     )
+
+
+class OrderCounts:
+    """What ``orderCountInfo`` says; raises ValueError that says what is wrong.
+
+    >>> counts = OrderCounts("0 qo1%7 2;0 1 1")
+    >>> counts.of(("0", 1), 7), counts.of(("0", 1), 8), counts.of(("0", 2), 8)
+    (2, 1, 0)
+    """
+
+    def __init__(self, text: str) -> None:
+        self._times = {(flag, key): read_int64(times) for flag, key, times in _lines(text)}
+
+    def of(self, queue: QueueOfPop, offset: int) -> int:
+        """Say how often a message was handed out before: by itself, or as all of its queue."""
+        flag, queue_id = queue
+        known = self._times.get((flag, f"qo{queue_id}%{offset}"))
+        return self._times.get((flag, str(queue_id)), 0) if known is None else known

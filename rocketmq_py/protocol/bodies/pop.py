@@ -6,7 +6,7 @@ Bodies of 200151, 400, 401 and 402; `CheckPoint` and `Ack` are messages of
 `QueryAssignmentRequestBody`, `QueryAssignmentResponseBody`, `SetMessageRequestModeRequestBody`.
 """
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterator
 from typing import Any, Final, Self
@@ -56,6 +56,16 @@ class BatchAck(Document):
             longs = {short: document.get(name) for short, name in _LONG_NAMES.items()}
             document = {key: value for key, value in longs.items() if value is not None} | document
         return super().from_document(document)
+
+    def add(self, offset: int) -> bool:
+        """Add a message; False when it is before the first one, or too far behind it."""
+        at = offset - self.start_offset
+        if not 0 <= at < 8 * BIT_SET_BYTES_MAX:
+            return False
+        bits = int.from_bytes(b64decode(self.bits), "little") | 1 << at
+        size = (bits.bit_length() + 7) // 8
+        self.bits = b64encode(bits.to_bytes(size, "little")).decode()
+        return True
 
     def offsets(self) -> Iterator[int]:
         """Give the queue offsets; raises `BodyError` when the bit set is too long or no Base64."""
@@ -146,6 +156,7 @@ class QueueAssignment(Document):
 
     message_queue: MessageQueueKey = field(factory=lambda: MessageQueueKey("", "", 0))
     mode: str = PULL
+    attachments: dict[str, str] | None = None
 
 
 @define

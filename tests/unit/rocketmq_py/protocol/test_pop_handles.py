@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rocketmq_py.protocol.pop_handles import (
     OrderCount,
+    OrderCounts,
     PopHandle,
     PopPortion,
+    message_offsets,
     message_offsets_text,
     normal_topic,
     order_counts_text,
     pop_retry_topic,
     real_topic,
     retry_flag,
+    start_offsets,
     start_offsets_text,
 )
 
@@ -68,3 +73,32 @@ def test_offsets_of_an_answer() -> None:
     assert (start_offsets_text([]), message_offsets_text([])) == ("", "")
     counts = [OrderCount("O", 0, 0, 1), OrderCount("O", 0, 1, 1), OrderCount("O", 0, None, 1)]
     assert order_counts_text(counts) == "0 qo0%0 1;0 qo0%1 1;0 0 1"
+    read = OrderCounts(order_counts_text([*counts, OrderCount("O", 1, 4, 3)]))
+    assert [read.of(("0", 0), 0), read.of(("0", 0), 9), read.of(("0", 1), 4)] == [1, 1, 3]
+    assert [read.of(("0", 1), 5), read.of(("1", 0), 0)] == [0, 0]
+
+
+def test_a_client_reads_the_offsets_of_an_answer() -> None:
+    portions = [PopPortion("T", 1, 0, [0, 1]), PopPortion("%RETRY%G+T", 0, 3, [5])]
+    assert start_offsets(start_offsets_text(portions)) == {("0", 1): 0, ("2", 0): 3}
+    assert message_offsets(message_offsets_text(portions)) == {("0", 1): [0, 1], ("2", 0): [5]}
+    assert (start_offsets(""), message_offsets("")) == ({}, {})
+
+
+@pytest.mark.parametrize("read", [start_offsets, message_offsets, OrderCounts])
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("0 1", "'0 1' has 2 items, not 3"),
+        ("0 1 2;", "'' has 1 items"),
+        ("0 1 2 3", "has 4 items"),
+        ("0 1 x", "'x'"),
+        ("0 1 9223372036854775808", "64-bit"),
+        ("0 1 2;0 1 3", "'0 1 3' is the second about its queue"),
+    ],
+)
+def test_offsets_that_cannot_be_read_are_named(
+    read: Callable[[str], object], text: str, piece: str
+) -> None:
+    with pytest.raises(ValueError, match=piece):
+        read(text)

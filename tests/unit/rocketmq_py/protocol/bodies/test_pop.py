@@ -47,6 +47,18 @@ def test_a_bit_set_names_offsets_from_the_lowest_bit_of_its_first_byte_on() -> N
     assert list(BatchAck(bits="").offsets()) == []
 
 
+def test_a_bit_set_is_written_as_java_writes_it() -> None:
+    ack = BatchAck(start_offset=10)
+    assert [ack.add(offset) for offset in (13, 10, 11, 10)] == [True] * 4
+    assert ack.bits == "Cw=="
+    assert ack.add(10 + 8 * BIT_SET_BYTES_MAX - 1)
+    assert list(ack.offsets())[-1] == 10 + 8 * BIT_SET_BYTES_MAX - 1
+    before = ack.bits
+    assert not ack.add(10 + 8 * BIT_SET_BYTES_MAX)
+    assert not ack.add(9)
+    assert ack.bits == before
+
+
 @pytest.mark.parametrize("bits", ["no base64", "A" * (BIT_SET_BYTES_MAX * 2)])
 def test_a_bit_set_that_cannot_be_is_refused(bits: str) -> None:
     with pytest.raises(BodyError, match="field b"):
@@ -65,6 +77,8 @@ def test_a_batch_ack_has_short_or_long_names() -> None:
 
 def test_an_assignment_is_written_as_by_a_real_broker() -> None:
     one = QueueAssignment(MessageQueueKey("T", "broker-a", -1), "POP")
+    attached = QueueAssignment.decode(b'{"mode":"POP","attachments":{"a":"b"}}')
+    assert (one.attachments, attached.attachments) == (None, {"a": "b"})
     assert QueryAssignmentResponse([one]).encode(standard=True) == (
         b'{"messageQueueAssignments":[{"messageQueue":{"brokerName":"broker-a","queueId":-1,'
         b'"topic":"T"},"mode":"POP"}]}'

@@ -1,0 +1,210 @@
+"""Queue locks of an orderly consumer: brokers lend each queue to one member of a group.
+
+Requests 41 and 42, to masters only. A broker's lease of a queue is 60 s long; its holder trusts it
+for `LOCK_TRUST_S` and asks again every `LOCK_RENEW_S`, so a member that hears nothing stops before
+another one may begin. This module must not know when a lock is wanted. Facts: ``RebalanceImpl``,
+``RebalanceLockManager``.
+"""
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Final
+
+from rocketmq_py.client.answers import check_answer
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.queue_requests import side_by_side
+from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.logs import get_logger
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
+from rocketmq_py.protocol.bodies.groups import LockBatchRequest, LockBatchResponse
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.send_result import MessageQueue
+
+logger = get_logger(__name__)
+
+LOCK_TRUST_S: Final = 30.0
+"""How long a lock counts after the broker was asked for it and said yes."""
+LOCK_RENEW_S: Final = 20.0
+"""How often the holder asks again."""
+LOCK_TIMEOUT_MS: Final = 5_000
+"""How long a broker's answer is waited for: a renewal that fails leaves time for no other."""
+
+_NEVER: Final = float("-inf")
+_ByBroker = Mapping[str, Collection[MessageQueue]]
+
+
+class _Claim:
+    """A queue that a broker was asked for and that was not given back since."""
+
+    __slots__ = ("trusted_until",)
+
+    def __init__(self) -> None:
+        self.trusted_until = _NEVER
+
+
+class QueueLocks:
+    """Locks of one member of a group. Every method may be called by any thread.
+
+    `lock`, `unlock` and `unlock_all` wait for brokers, up to `LOCK_TIMEOUT_MS`. What a broker does
+    not answer, or refuses, raises nothing: it is reported through the client's ``absences``.
+    """
+
+    def __init__(self, engine: ClientInstance, group: str) -> None:
+        self._engine = engine
+        self._group = group
+        self._lock = threading.Lock()
+        self._claims: dict[MessageQueue, _Claim] = {}
+
+    def is_held(self, queue: MessageQueue, now: float) -> bool:
+        """Whether the lock of a queue counts at ``now``, seconds of `rocketmq_py.clock.monotonic`.
+
+        True from a broker's yes until `LOCK_TRUST_S` after it was asked, or until `unlock`.
+        """
+        claim = self._claims.get(queue)
+        return claim is not None and now < claim.trusted_until
+
+    def lock(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
+        """Ask for queues, also for those that are held already; return those that brokers gave.
+
+        One request goes to each broker, to all at the same time. A queue that a broker does not
+        give is lost at once. A broker that does not answer takes nothing away: what it gave
+        before counts until its time is over.
+        """
+        until = monotonic() + LOCK_TRUST_S  # not from the answer on: the lease began before that
+        wanted = _by_broker(queues)
+        with self._lock:
+            claims = {
+                queue: self._claims.setdefault(queue, _Claim())
+                for asked in wanted.values()
+                for queue in asked
+            }
+        given: set[MessageQueue] = set()
+        answered: set[MessageQueue] = set()
+        for broker_name, answer in self._ask(RequestCode.LOCK_BATCH_MQ, wanted).items():
+            try:
+                body = LockBatchResponse.decode(answer.body)
+            except RocketMQError as error:
+                self._failed(RequestCode.LOCK_BATCH_MQ, broker_name, wanted[broker_name], error)
+                continue
+            answered.update(wanted[broker_name])
+            given.update(MessageQueue(*queue) for queue in body.lock_ok_mq_set)
+        return self._note({queue: claims[queue] for queue in answered}, given, until)
+
+    def _note(
+        self, claims: Mapping[MessageQueue, _Claim], given: Collection[MessageQueue], until: float
+    ) -> frozenset[MessageQueue]:
+        """Note what brokers answered about these claims; return the queues that are held."""
+        held: list[MessageQueue] = []
+        lost: list[MessageQueue] = []
+        unwanted: list[MessageQueue] = []
+        with self._lock:
+            for queue, claim in claims.items():
+                known = self._claims.get(queue)
+                if queue not in given:
+                    if known is claim:
+                        del self._claims[queue]
+                        if claim.trusted_until != _NEVER:
+                            lost.append(queue)
+                elif known is claim:
+                    claim.trusted_until = max(until, claim.trusted_until)
+                    held.append(queue)
+                elif known is None:
+                    unwanted.append(queue)
+        if lost:
+            logger.warning(
+                "group %s: brokers do not lend %s any longer, another member has them",
+                self._group,
+                _named(lost),
+            )
+        # Given back while the broker was asked; who gave them back may have been heard first.
+        self._give_back(_by_broker(unwanted), oneway=True)
+        return frozenset(held)
+
+    def unlock(self, queue: MessageQueue, *, oneway: bool) -> None:
+        """Give a queue back; it is held no longer, whatever becomes of the request.
+
+        ``oneway``: no answer is wanted, nothing is waited for.
+        """
+        with self._lock:
+            claim = self._claims.pop(queue, None)
+        if claim is not None:
+            self._give_back(_by_broker([queue]), oneway=oneway)
+
+    def unlock_all(self, *, oneway: bool = False) -> None:
+        """Give back every queue that a broker may have given, as `unlock` does."""
+        with self._lock:
+            queues, self._claims = list(self._claims), {}
+        self._give_back(_by_broker(queues), oneway=oneway)
+
+    def _give_back(self, queues: _ByBroker, *, oneway: bool) -> None:
+        code = RequestCode.UNLOCK_BATCH_MQ
+        if not oneway:
+            self._ask(code, queues)
+            return
+        for broker_name, given_back in queues.items():
+            try:
+                command, address = self._request(code, broker_name, given_back)
+                self._engine.remoting.post(address, command)
+            except RocketMQError as error:
+                self._failed(code, broker_name, given_back, error)
+
+    def _ask(self, code: RequestCode, queues: _ByBroker) -> dict[str, RemotingCommand]:
+        """Ask brokers side by side about their queues; return what those said who agreed."""
+        addresses: dict[str, str] = {}
+
+        def begin(broker_name: str) -> Future[RemotingCommand]:
+            command, address = self._request(code, broker_name, queues[broker_name])
+            addresses[broker_name] = address
+            return self._engine.remoting.invoke_async(address, command, LOCK_TIMEOUT_MS)
+
+        agreed: dict[str, RemotingCommand] = {}
+        for broker_name, answer in side_by_side(queues, str, begin).items():
+            try:
+                if not isinstance(answer, RemotingCommand):
+                    raise answer
+                check_answer(answer, addresses[broker_name])
+            except RocketMQError as error:
+                self._failed(code, broker_name, queues[broker_name], error)
+            else:
+                self._engine.absences.answered(addresses[broker_name])
+                agreed[broker_name] = answer
+        return agreed
+
+    def _request(
+        self, code: RequestCode, broker_name: str, queues: Collection[MessageQueue]
+    ) -> tuple[RemotingCommand, str]:
+        topic = next(iter(queues)).topic
+        address = self._engine.routes.require_address(topic, broker_name, only_this=True)
+        body = LockBatchRequest(
+            consumer_group=self._group,
+            client_id=self._engine.client_id,
+            mq_set=[MessageQueueKey(one.topic, one.broker_name, one.queue_id) for one in queues],
+        )
+        return RemotingCommand(code, body=body.encode(standard=True)), address
+
+    def _failed(
+        self,
+        code: RequestCode,
+        broker_name: str,
+        queues: Collection[MessageQueue],
+        error: RocketMQError,
+    ) -> None:
+        verb = "locking" if code == RequestCode.LOCK_BATCH_MQ else "unlocking"
+        what = f"{verb} {_named(queues)} for group {self._group}"
+        self._engine.absences.failed(broker_name, what, error)
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    brokers: dict[str, list[MessageQueue]] = {}
+    for queue in dict.fromkeys(queues):
+        brokers.setdefault(queue.broker_name, []).append(queue)
+    return brokers
+
+
+def _named(queues: Collection[MessageQueue]) -> str:
+    first = next(iter(queues))
+    rest = len(queues) - 1
+    return f"{first} and {rest} more" if rest else str(first)

@@ -1,0 +1,58 @@
+"""Client instances without a consumer or producer, and a group member that does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.pool import acquire_instance
+from rocketmq_py.config import ClientConfig
+from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+from rocketmq_py.protocol.command import RemotingCommand
+
+
+@contextmanager
+def started_instance(namesrv_addr: str, **settings: object) -> Iterator[ClientInstance]:
+    """Start an instance with these settings, and give it back."""
+    config = ClientConfig.build(None, {"namesrv_addr": namesrv_addr, **settings})
+    instance = acquire_instance(config)
+    instance.start()
+    try:
+        yield instance
+    finally:
+        instance.shutdown()
+
+
+class IdleMember:
+    """A member of a group for `ClientInstance.register_consumer`, which only sends heartbeats."""
+
+    consume_type = "CONSUME_POP"
+    message_model = "CLUSTERING"
+    consume_from_where = "CONSUME_FROM_LAST_OFFSET"
+
+    def __init__(self, group: str, subscription: SubscriptionData) -> None:
+        self.group = group
+        self._subscription = subscription
+
+    def subscriptions(self) -> list[SubscriptionData]:
+        return [self._subscription]
+
+    def rebalance(self) -> None:
+        pass
+
+    def persist_offsets(self) -> None:
+        pass
+
+    def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
+        del command
+        return None
+
+    def is_busy(self) -> str | None:
+        return None
+
+    def unrouted(self) -> list[str]:
+        return []
+
+    def look_for_routes(self) -> None:
+        pass

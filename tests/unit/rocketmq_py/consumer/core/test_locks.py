@@ -1,0 +1,308 @@
+"""Queue locks: what is asked, what an answer gives and takes, and what silence does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.clock import monotonic
+from rocketmq_py.consumer.core import locks
+from rocketmq_py.consumer.core.locks import LOCK_RENEW_S, LOCK_TRUST_S, QueueLocks
+from rocketmq_py.errors import RemotingConnectException
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
+from rocketmq_py.protocol.bodies.groups import LockBatchRequest, LockBatchResponse
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.send_result import MessageQueue
+from tests.client_instances import started_instance
+from tests.unit.rocketmq_py.consumer.fake_engine import (
+    ADDRESS,
+    BROKER,
+    GROUP,
+    ME,
+    FakeEngine,
+    ok,
+    queues_of,
+    refusal,
+)
+
+LOCK, UNLOCK = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
+FIRST, SECOND, THIRD = queues_of("T", 3)
+ELSEWHERE = MessageQueue("T", "broker-b", 0)
+OTHER_ADDRESS = "10.0.0.8:10911"
+
+
+class Now:
+    """The seconds that the module reads."""
+
+    def __init__(self) -> None:
+        self.s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> Now:
+    made = Now()
+    monkeypatch.setattr(locks, "monotonic", made)
+    return made
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    made = FakeEngine()
+    made.addresses[ELSEWHERE.broker_name, 0] = OTHER_ADDRESS
+    made.answers[UNLOCK] = lambda _: ok()
+    lends(made, FIRST, SECOND, ELSEWHERE)
+    return made
+
+
+@pytest.fixture
+def held(engine: FakeEngine, now: Now) -> QueueLocks:
+    """Locks that hold the first queue."""
+    made = QueueLocks(engine, GROUP)
+    assert made.lock([FIRST]) == {FIRST}
+    return made
+
+
+def lends(engine: FakeEngine, *queues: MessageQueue) -> None:
+    """Let brokers give these queues, whoever asks for what."""
+    keys = [MessageQueueKey(one.topic, one.broker_name, one.queue_id) for one in queues]
+    engine.answers[LOCK] = lambda _: ok(body=LockBatchResponse(keys).encode())
+
+
+def asked(engine: FakeEngine, code: RequestCode) -> list[tuple[str, list[int]]]:
+    return [
+        (address, [queue.queue_id for queue in LockBatchRequest.decode(command.body).mq_set])
+        for address, command in engine.calls
+        if command.code == code
+    ]
+
+
+def test_each_broker_is_asked_once_for_all_of_its_queues(engine: FakeEngine, now: Now) -> None:
+    got = QueueLocks(engine, GROUP).lock([FIRST, ELSEWHERE, SECOND, THIRD, FIRST])
+    assert got == {FIRST, SECOND, ELSEWHERE}
+    assert asked(engine, LOCK) == [(ADDRESS, [0, 1, 2]), (OTHER_ADDRESS, [0])]
+    body = LockBatchRequest.decode(engine.called(LOCK)[0].body)
+    assert (body.consumer_group, body.client_id, body.only_this_broker) == (GROUP, ME, False)
+    assert body.mq_set[2] == MessageQueueKey("T", BROKER, 2)
+
+
+def test_brokers_are_asked_before_any_of_them_has_answered(
+    engine: FakeEngine, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_calls: list[Future[RemotingCommand]] = []
+
+    def begin(_: str, command: RemotingCommand, _ms: float) -> Future[RemotingCommand]:
+        future: Future[RemotingCommand] = Future()
+        open_calls.append(future)
+        if len(open_calls) == 2:
+            for one in open_calls:
+                one.set_result(engine.answers[LOCK](command))
+        return future
+
+    monkeypatch.setattr(engine, "invoke_async", begin)
+    assert QueueLocks(engine, GROUP).lock([FIRST, ELSEWHERE]) == {FIRST, ELSEWHERE}
+
+
+def test_a_lock_counts_for_30_seconds_from_the_question_on(
+    engine: FakeEngine, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = now.s
+    answer = engine.answers[LOCK]
+
+    def slow(command: RemotingCommand) -> RemotingCommand:
+        now.s += 4
+        return answer(command)
+
+    engine.answers[LOCK] = slow
+    mine = QueueLocks(engine, GROUP)
+    assert not mine.is_held(FIRST, now.s)
+    mine.lock([FIRST])
+    assert (mine.is_held(FIRST, begun + 29.9), mine.is_held(FIRST, begun + 30)) == (True, False)
+    assert LOCK_RENEW_S < LOCK_TRUST_S
+
+
+def test_a_renewal_counts_from_its_own_question_on(held: QueueLocks, now: Now) -> None:
+    now.s += LOCK_RENEW_S
+    held.lock([FIRST])
+    assert held.is_held(FIRST, now.s + LOCK_TRUST_S - 1)
+
+
+def test_a_queue_that_the_broker_lends_no_longer_is_lost_at_once(
+    held: QueueLocks, engine: FakeEngine, now: Now, caplog: pytest.LogCaptureFixture
+) -> None:
+    lends(engine)
+    assert held.lock([FIRST, THIRD]) == frozenset()
+    assert not held.is_held(FIRST, now.s)
+    (told,) = caplog.messages
+    assert str(FIRST) in told
+    assert str(THIRD) not in told
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [refusal(16, "not allowed"), ok(body=b"nonsense"), None],
+    ids=["refused", "without sense", "no answer"],
+)
+def test_a_failed_question_takes_nothing_away_and_is_reported(
+    held: QueueLocks,
+    engine: FakeEngine,
+    now: Now,
+    caplog: pytest.LogCaptureFixture,
+    answer: RemotingCommand | None,
+) -> None:
+    def failing(_: RemotingCommand) -> RemotingCommand:
+        if answer is None:
+            raise RemotingConnectException("nobody there", address=ADDRESS)
+        return answer
+
+    engine.answers[LOCK] = failing
+    assert held.lock([FIRST, SECOND]) == frozenset()
+    assert held.is_held(FIRST, now.s + LOCK_TRUST_S - 1)
+    assert not held.is_held(SECOND, now.s)
+    (told,) = caplog.messages
+    assert f"locking {FIRST} and 1 more for group {GROUP}" in told
+    # What was asked for may be lent all the same: it is given back with the rest.
+    held.unlock_all()
+    assert asked(engine, UNLOCK) == [(ADDRESS, [0, 1])]
+
+
+def test_a_broker_without_a_master_is_not_asked_and_the_others_are(
+    engine: FakeEngine,
+    now: Now,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del engine.addresses[BROKER, 0]
+    slave = "10.0.0.7:10911"
+    engine.addresses[BROKER, 1] = slave
+    known = engine.broker_address
+
+    def address(name: str, *, broker_id: int = 0, only_this: bool = False) -> str | None:
+        return known(name, broker_id=broker_id) or (None if only_this else slave)
+
+    monkeypatch.setattr(engine, "broker_address", address)
+    mine = QueueLocks(engine, GROUP)
+    assert mine.lock([FIRST, ELSEWHERE]) == {ELSEWHERE}
+    assert asked(engine, LOCK) == [(OTHER_ADDRESS, [0])]
+    assert BROKER in caplog.text
+    mine.unlock_all(oneway=True)
+    assert [LockBatchRequest.decode(one.body).mq_set[0].broker_name for one in engine.oneways] == [
+        "broker-b"
+    ]
+
+
+def test_a_broker_that_answers_again_is_told(
+    held: QueueLocks, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.absences.failed(ADDRESS, "a heartbeat", RemotingConnectException(ADDRESS))
+    held.lock([FIRST])
+    assert "answers again" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+def test_a_queue_is_held_no_longer_when_it_is_given_back(
+    held: QueueLocks, engine: FakeEngine, now: Now, oneway: bool
+) -> None:
+    held.unlock(FIRST, oneway=oneway)
+    assert not held.is_held(FIRST, now.s)
+    sent = engine.oneways if oneway else engine.called(UNLOCK)
+    (command,) = sent
+    assert LockBatchRequest.decode(command.body).mq_set == [MessageQueueKey("T", BROKER, 0)]
+    held.unlock(FIRST, oneway=oneway)  # nobody has it from us any more
+    held.unlock_all(oneway=oneway)
+    assert len(engine.oneways) + len(engine.called(UNLOCK)) == 1
+
+
+def test_nothing_is_raised_when_nobody_hears_that_a_queue_is_given_back(
+    held: QueueLocks, engine: FakeEngine, now: Now, caplog: pytest.LogCaptureFixture
+) -> None:
+    del engine.answers[UNLOCK]
+    held.unlock(FIRST, oneway=False)
+    assert not held.is_held(FIRST, now.s)
+    assert f"unlocking {FIRST}" in caplog.text
+
+
+def test_a_queue_given_back_while_it_is_asked_for_is_given_back_again(
+    engine: FakeEngine, now: Now
+) -> None:
+    mine = QueueLocks(engine, GROUP)
+    answer = engine.answers[LOCK]
+
+    def given_back_meanwhile(command: RemotingCommand) -> RemotingCommand:
+        mine.unlock(FIRST, oneway=True)
+        return answer(command)
+
+    engine.answers[LOCK] = given_back_meanwhile
+    assert mine.lock([FIRST, SECOND]) == {SECOND}
+    assert not mine.is_held(FIRST, now.s)
+    assert len(engine.oneways) == 2  # the broker may have heard the first before the question
+
+
+def test_a_queue_asked_for_again_meanwhile_is_left_to_the_later_question(
+    engine: FakeEngine, now: Now
+) -> None:
+    mine = QueueLocks(engine, GROUP)
+    answer = engine.answers[LOCK]
+
+    def asked_again_meanwhile(command: RemotingCommand) -> RemotingCommand:
+        engine.answers[LOCK] = answer
+        mine.unlock(FIRST, oneway=True)
+        assert mine.lock([FIRST]) == {FIRST}
+        return answer(command)
+
+    engine.answers[LOCK] = asked_again_meanwhile
+    assert mine.lock([FIRST]) == frozenset()
+    assert mine.is_held(FIRST, now.s)
+    assert len(engine.oneways) == 1
+
+
+# --- on a broker -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session() -> VirtualClock:
+    """The time of leases."""
+    return VirtualClock()
+
+
+@pytest.fixture
+def broker(session: VirtualClock) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics=["T"], session_clock=session) as made:
+        yield made
+
+
+@contextmanager
+def member(broker: EmbeddedBroker, name: str) -> Iterator[tuple[QueueLocks, ClientInstance]]:
+    with started_instance(broker.namesrv_addr, instance_name=name) as instance:
+        instance.routes.update("T")
+        yield QueueLocks(instance, GROUP), instance
+
+
+@pytest.mark.case("W83")
+@pytest.mark.case("W84")
+def test_a_broker_lends_a_queue_to_one_member_until_it_is_given_back_or_60_seconds_are_over(
+    broker: EmbeddedBroker, session: VirtualClock
+) -> None:
+    with member(broker, "one") as (one, instance), member(broker, "two") as (two, _):
+        queues = instance.routes.subscribe_queues("T")
+        assert queues is not None
+        first, second = queues[:2]
+        queues = (first, second)
+        assert one.lock([first]) == {first}
+        assert two.lock(queues) == {second}
+        assert not two.is_held(first, monotonic())
+        two.unlock(first, oneway=False)  # not its own
+        assert one.lock([first]) == {first}
+        one.unlock_all()
+        assert two.lock(queues) == set(queues)
+        assert one.lock(queues) == frozenset()
+        session.advance(60)
+        assert one.lock(queues) == set(queues)
