@@ -24,11 +24,16 @@ if TYPE_CHECKING:
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import ApplicationClock, Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
+    from rocketmq_py.consumer.core.delivery import Delivery
     from rocketmq_py.consumer.listener import (
         ConsumeConcurrentlyContext,
         ConsumeConcurrentlyStatus,
         ConsumeFromWhere,
+        ConsumeOrderlyContext,
+        ConsumeOrderlyStatus,
+        DeliveryListener,
         MessageListenerConcurrently,
+        MessageListenerOrderly,
         MessageModel,
         MessageSelector,
     )
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
         DelayConflictError,
         DelayOutOfRangeError,
         DelayValueError,
+        DeliveryEndedError,
         FlowControlError,
         ForkedClientError,
         IllegalStateError,
@@ -99,15 +105,18 @@ _NAMES_OF = {
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "ApplicationClock Clock SystemClock",
     "config": "ClientConfig Credentials TlsConfig",
+    "consumer.core.delivery": "Delivery",
     "consumer.listener": (
         "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
-        "MessageListenerConcurrently MessageModel MessageSelector"
+        "ConsumeOrderlyContext ConsumeOrderlyStatus DeliveryListener "
+        "MessageListenerConcurrently MessageListenerOrderly MessageModel MessageSelector"
     ),
     "consumer.push": "DefaultMQPushConsumer",
     "consumer.settings": "PushConsumerConfig",
     "errors": (
         "BodyTooLargeError ClientClosedError ConfigError DelayConflictError "
-        "DelayOutOfRangeError DelayValueError FlowControlError ForkedClientError "
+        "DelayOutOfRangeError DelayValueError DeliveryEndedError FlowControlError "
+        "ForkedClientError "
         "IllegalStateError InvalidDelayError MQBrokerException MQClientException "
         "NameServerUnavailableError NoRouteError NotStartedError PermissionDeniedError "
         "RecallNotSupportedError RemotingCommandException RemotingConnectException "
@@ -145,6 +154,8 @@ __all__ = [
     "ConsumeConcurrentlyContext",
     "ConsumeConcurrentlyStatus",
     "ConsumeFromWhere",
+    "ConsumeOrderlyContext",
+    "ConsumeOrderlyStatus",
     "Credentials",
     "DefaultMQAdminExt",
     "DefaultMQProducer",
@@ -155,6 +166,9 @@ __all__ = [
     "DelayLevel",
     "DelayOutOfRangeError",
     "DelayValueError",
+    "Delivery",
+    "DeliveryEndedError",
+    "DeliveryListener",
     "FlowControlError",
     "ForkedClientError",
     "IllegalStateError",
@@ -167,6 +181,7 @@ __all__ = [
     "MessageExt",
     "MessageIds",
     "MessageListenerConcurrently",
+    "MessageListenerOrderly",
     "MessageModel",
     "MessageQueue",
     "MessageQueueSelector",

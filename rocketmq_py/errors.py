@@ -141,6 +141,10 @@ class IllegalStateError(RocketMQError, RuntimeError):
     """The call does not fit the state of the object: Java's IllegalStateException."""
 
 
+class DeliveryEndedError(IllegalStateError):
+    """A delivery is settled that was settled before, or that came to its end otherwise."""
+
+
 class NotStartedError(IllegalStateError):
     """The client is used before `start`."""
 

@@ -39,7 +39,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/unit/embedded_broker/inspector/test_picture.py": ("matplotlib",),
     "tests/unit/embedded_broker/kit/test_rocketmq_container.py": CONTAINERS,
     "tests/unit/embedded_broker/kit/test_threads.py": ("trio",),
-    "tests/unit/rocketmq_py/consumer/test_bodies.py": COMPRESSIONS,
+    "tests/unit/rocketmq_py/consumer/dispatch/test_bodies.py": COMPRESSIONS,
     "tests/unit/rocketmq_py/producer/test_send_kernel.py": COMPRESSIONS,
     "tests/unit/rocketmq_py/protocol/test_compression.py": COMPRESSIONS,
     "tests/unit/spark_connector/decoding": ARROW,

@@ -3,7 +3,7 @@
 ``MQClientInstance.getConsumerStatus`` and ``consumerRunningInfo``, and
 ``ConsumeMessageConcurrentlyService.consumeMessageDirectly``: an administrator looks into a running
 consumer, or lets it handle one message at once. Nothing here moves an offset. Must not know: who
-asks. Read on: ``group_member.py``.
+asks. Read on: ``core/member.py``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from attrs import define
 
 from rocketmq_py.clock import Clock, monotonic, wall_ms
-from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
-from rocketmq_py.consumer.offsets import OffsetStore
+from rocketmq_py.consumer.core.offset_table import OffsetTable
+from rocketmq_py.consumer.listening import consume_directly
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.consumption import (
@@ -27,26 +27,28 @@ from rocketmq_py.protocol.bodies.consumption import (
     ConsumerStatus,
     ProcessQueueInfo,
 )
-from rocketmq_py.protocol.bodies.document import MessageQueueKey
+from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
-from rocketmq_py.protocol.codes import MQVersion
+from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers.groups import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+)
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.send_result import MessageQueue
 
 if TYPE_CHECKING:
-    from rocketmq_py.consumer.listener import ConsumeFunction
-    from rocketmq_py.consumer.process_queue import PullState
+    from rocketmq_py.consumer.core.lane import Lane
+    from rocketmq_py.consumer.core.member import Dispatch, GroupMember
+    from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import PushConsumerConfig
 
 logger = get_logger(__name__)
 
-_RESULTS: Final = {
-    ConsumeConcurrentlyStatus.CONSUME_SUCCESS: "CR_SUCCESS",
-    ConsumeConcurrentlyStatus.RECONSUME_LATER: "CR_LATER",
-    None: "CR_RETURN_NULL",
-}
 _MIB: Final = 1 << 20
 
 
@@ -55,80 +57,91 @@ class Inspection:
     """Looks into one member of a group."""
 
     _group: str
-    _config: PushConsumerConfig
-    _offsets: OffsetStore
-    _consume: ConsumeFunction
+    _settings: PushConsumerConfig
+    _offsets: OffsetTable
+    _listening: Listening
     _clock: Clock
     _started_ms: int
 
-    def status(self, states: Iterable[PullState], topic: str) -> ConsumerStatus:
+    def answer(
+        self, command: RemotingCommand, member: GroupMember[Dispatch]
+    ) -> RemotingCommand | None:
+        """Answer a broker's request; None for one that is not served."""
+        fields = command.ext_fields
+        told: Document
+        match command.code:
+            case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+                header = GetConsumerStatusRequestHeader.from_ext(fields)
+                told = self.status(member.lanes, header.topic)
+            case RequestCode.GET_CONSUMER_RUNNING_INFO:
+                with_stacks = GetConsumerRunningInfoRequestHeader.from_ext(fields).jstack_enable
+                told = self.running_info(
+                    member.lanes, member.subscriptions(), with_stacks=with_stacks
+                )
+            case RequestCode.CONSUME_MESSAGE_DIRECTLY:
+                direct = ConsumeMessageDirectlyResultRequestHeader.from_ext(fields)
+                told = self.consume(command.body, direct.broker_name or "")
+            case code:
+                logger.warning("group %s: broker request %d is not served", self._group, code)
+                return None
+        return command.answer(ResponseCode.SUCCESS, body=told.encode())
+
+    def status(self, lanes: Iterable[Lane], topic: str) -> ConsumerStatus:
         """Tell how far this consumer is in its queues of a topic (221)."""
         table = {
-            _key(state.queue): offset
-            for state in states
-            if state.queue.topic == topic and (offset := self._offsets.in_memory(state.queue)) >= 0
+            _key(lane.queue): offset
+            for lane in lanes
+            if lane.queue.topic == topic and (offset := self._offsets.in_memory(lane.queue)) >= 0
         }
         return ConsumerStatus(message_queue_table=table)
 
     def running_info(
-        self,
-        states: Iterable[PullState],
-        subscriptions: list[SubscriptionData],
-        name_servers: str,
-        *,
-        with_stacks: bool,
+        self, lanes: Iterable[Lane], subscriptions: list[SubscriptionData], *, with_stacks: bool
     ) -> ConsumerRunningInfo:
         """Tell how this consumer is (307)."""
-        config = self._config
+        settings = self._settings
         return ConsumerRunningInfo(
             properties={
-                "PROP_NAMESERVER_ADDR": name_servers,
+                "PROP_NAMESERVER_ADDR": settings.namesrv_addr or "",
                 "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-                "PROP_CONSUMEORDERLY": "false",
-                "PROP_THREADPOOL_CORE_SIZE": str(config.consume_thread_min),
+                "PROP_CONSUMEORDERLY": "true" if self._listening.is_orderly else "false",
+                "PROP_THREADPOOL_CORE_SIZE": str(settings.consume_thread_min),
                 "PROP_CLIENT_VERSION": MQVersion.V5_3_3.name,
                 "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
                 "consumerGroup": self._group,
-                "messageModel": config.message_model.value,
-                "consumeFromWhere": config.consume_from_where.value,
-                "consumeThreadMin": str(config.consume_thread_min),
-                "pullBatchSize": str(config.pull_batch_size),
+                "messageModel": settings.message_model.value,
+                "consumeFromWhere": settings.consume_from_where.value,
+                "consumeThreadMin": str(settings.consume_thread_min),
+                "pullBatchSize": str(settings.pull_batch_size),
             },
             subscription_set=subscriptions,
-            mq_table={_key(state.queue): self._queue_info(state) for state in states},
+            mq_table={_key(lane.queue): self._queue_info(lane) for lane in lanes},
             jstack=_stacks() if with_stacks else None,
         )
 
-    def _queue_info(self, state: PullState) -> ProcessQueueInfo:
-        queue = state.process_queue
-        head = queue.head()
+    def _queue_info(self, lane: Lane) -> ProcessQueueInfo:
+        head = lane.head()
         first = 0 if head is None else head.queue_offset
         return ProcessQueueInfo(
-            commit_offset=max(0, self._offsets.in_memory(state.queue)),
+            commit_offset=max(0, self._offsets.in_memory(lane.queue)),
             cached_msg_min_offset=first,
-            cached_msg_max_offset=0 if head is None else first + queue.max_span,
-            cached_msg_count=queue.count,
-            cached_msg_size_in_mi_b=queue.size // _MIB,
-            droped=queue.dropped,
-            last_pull_timestamp=wall_ms() - int((monotonic() - queue.last_pull) * 1000),
+            cached_msg_max_offset=0 if head is None else first + lane.max_span,
+            cached_msg_count=lane.count,
+            cached_msg_size_in_mi_b=lane.size // _MIB,
+            droped=lane.dropped,
+            last_pull_timestamp=wall_ms() - int((monotonic() - lane.fetched_at) * 1000),
         )
 
     def consume(self, body: bytes, broker_name: str) -> ConsumeDirectlyResult:
         """Let the listener handle a stored message now, and say what came of it (309)."""
-        body_size_max = self._config.decompressed_body_max_bytes
+        body_size_max = self._settings.decompressed_body_max_bytes
         record = decode_record(body)
         message = MessageExt.from_record(record, broker_name, body_size_max=body_size_max)
         if message.topic == retry_topic(self._group):
             message.topic = message.properties.get(Prop.RETRY_TOPIC, message.topic)
         queue = MessageQueue(message.topic, broker_name, message.queue_id)
         began_ms = self._clock.now_ms
-        remark = None
-        try:
-            status = self._consume([message], ConsumeConcurrentlyContext(queue))
-            result = _RESULTS.get(status, "CR_RETURN_NULL")
-        except Exception as error:
-            logger.exception("group %s: the listener failed for %s", self._group, message.msg_id)
-            result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
+        result, remark = consume_directly(self._group, self._listening, message, queue)
         return ConsumeDirectlyResult(
             consume_result=result,
             remark=remark,

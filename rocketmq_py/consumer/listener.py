@@ -1,19 +1,28 @@
-"""What does a program hand to a push consumer, and what may it answer.
+"""What a program hands to a push consumer, and what it may answer.
 
-The listener shapes (a callable, or an object with `consume_message` or `consumeMessage`), the
-result enum, the context, and the enums of a subscription. This module must not know how a
-listener is called; that is `concurrent`.
+The listener shapes (a callable, or an object with `consume_message` or `consumeMessage`), status
+enums, contexts, and the enums of a subscription. This module must not know how a listener is
+called; that is `listening`.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from attrs import define, frozen
 
+from rocketmq_py.consumer.core.delivery import Delivery
 from rocketmq_py.errors import UnsupportedOperationError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.send_result import MessageQueue
+
+if TYPE_CHECKING:
+    from inspect import Signature
+
+_Context = TypeVar("_Context")
+_Status = TypeVar("_Status")
 
 ACK_ALL = 2**31 - 1
 """Default of `ConsumeConcurrentlyContext.ack_index`: every message of the batch succeeded."""
@@ -36,7 +45,7 @@ class MessageModel(Enum):
     """Each message goes to one member."""
 
     BROADCASTING = "BROADCASTING"
-    """Each message goes to every member. The push consumer refuses it (GAPS.md)."""
+    """Each message goes to every member."""
 
 
 class ConsumeFromWhere(Enum):
@@ -109,34 +118,68 @@ class ConsumeConcurrentlyContext:
     ack_index: int = ACK_ALL
 
 
-ConsumeFunction = Callable[
+class ConsumeOrderlyStatus(Enum):
+    """What an orderly listener says about the messages that it got."""
+
+    SUCCESS = 0
+    """Done; with `ConsumeOrderlyContext.auto_commit` off, as soon as a later call says COMMIT."""
+
+    ROLLBACK = 1
+    """With auto-commit off: all messages since the last COMMIT come again, after a pause."""
+
+    COMMIT = 2
+    """With auto-commit off: these messages, and all since the last COMMIT, are done."""
+
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = 3
+    """Not done: the same messages come again after a pause, and nothing behind them before."""
+
+
+@define(slots=True)
+class ConsumeOrderlyContext:
+    """What an orderly listener may look at and set while it handles messages of one queue.
+
+    `suspend_current_queue_time_millis` is the pause before messages come again that were not
+    handled, 10 to 30,000 ms; -1 means the consumer's setting of the same name. `auto_commit` False
+    lets SUCCESS wait for a COMMIT.
+    """
+
+    message_queue: MessageQueue
+    auto_commit: bool = True
+    suspend_current_queue_time_millis: int = -1
+
+
+ConsumeFunction: TypeAlias = Callable[
     [list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus
 ]
 """A listener as a plain callable. One that returns nothing would get every message again."""
 
-_NO_STATUS = (None, type(None), bool, int, str)
+ConsumeOrderlyFunction: TypeAlias = Callable[
+    [list[MessageExt], ConsumeOrderlyContext], ConsumeOrderlyStatus
+]
+"""An orderly listener as a plain callable; `MessageListenerOrderly` says that it is one."""
+
+DeliveryFunction: TypeAlias = Callable[[Delivery], object]
+"""A listener that settles its messages itself, at once or later and from any thread."""
+
+_NO_STATUS: tuple[type | None, ...] = (None, type(None), bool, int, str)
 """What a listener may be annotated to return that is surely no status."""
 
 
-class MessageListenerConcurrently:
-    """Base class or wrapper of a listener whose calls run side by side, in any order.
+class _Wrapper(Generic[_Context, _Status]):
+    """Base class of a listener with a method, or wrapper of a callable."""
 
-    Override `consume_message`, or wrap a callable: ``MessageListenerConcurrently(function)``.
-    Delivery is at least once: a listener must be able to handle a message twice.
-    """
-
-    def __init__(self, consume: ConsumeFunction | None = None) -> None:
+    def __init__(
+        self, consume: Callable[[list[MessageExt], _Context], _Status] | None = None
+    ) -> None:
         self._consume = consume
 
     @property
-    def wrapped(self) -> ConsumeFunction | None:
+    def wrapped(self) -> Callable[[list[MessageExt], _Context], _Status] | None:
         """The callable that was passed; None when there is none."""
         return self._consume
 
-    def consume_message(
-        self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
-    ) -> ConsumeConcurrentlyStatus:
-        """Handle the messages. After an exception, or no status, they come again later."""
+    def consume_message(self, messages: list[MessageExt], context: _Context) -> _Status:
+        """Handle the messages. After an exception, or no status, they come again."""
         if self._consume is None:
             raise UnsupportedOperationError(
                 f"{type(self).__name__} has no consume_message: override it, or pass a callable"
@@ -144,7 +187,35 @@ class MessageListenerConcurrently:
         return self._consume(messages, context)
 
 
-class _SnakeListener(Protocol):
+class MessageListenerConcurrently(_Wrapper[ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus]):
+    """Base class or wrapper of a listener whose calls run side by side, in any order.
+
+    Override `consume_message`, or wrap a callable: ``MessageListenerConcurrently(function)``.
+    Delivery is at least once: a listener must be able to handle a message twice.
+    """
+
+
+class MessageListenerOrderly(_Wrapper[ConsumeOrderlyContext, ConsumeOrderlyStatus]):
+    """Base class or wrapper of a listener that gets the messages of a queue one after the other.
+
+    Override `consume_message`, or wrap a callable: ``MessageListenerOrderly(function)``. A message
+    that is not handled comes again in its place, and nothing behind it in its queue before. Queues
+    are handled side by side. Delivery is at least once, as everywhere. A function that takes
+    ``(delivery: Delivery)`` can be wrapped, too: the queue goes on when the delivery is settled.
+    """
+
+
+@frozen
+class DeliveryListener:
+    """Wraps a callable that settles its messages itself: ``DeliveryListener(function)``.
+
+    It gets a `Delivery`. A function whose parameter is annotated as `Delivery` needs no wrapper.
+    """
+
+    function: DeliveryFunction
+
+
+class _ConcurrentListener(Protocol):
     def consume_message(
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext, /
     ) -> ConsumeConcurrentlyStatus: ...
@@ -156,20 +227,38 @@ class _JavaListener(Protocol):
     ) -> ConsumeConcurrentlyStatus: ...
 
 
-Listener = ConsumeFunction | _SnakeListener | _JavaListener
+Listener = (
+    ConsumeFunction
+    | DeliveryFunction
+    | _ConcurrentListener
+    | _JavaListener
+    | MessageListenerOrderly
+)
 """Everything that `DefaultMQPushConsumer.register_message_listener` takes."""
 
 
-def consume_function(listener: Listener) -> ConsumeFunction:
-    """Turn any accepted listener shape into one callable.
+class Listening(NamedTuple):
+    """A listener as one callable, and how it is called.
+
+    `settles`: with a `Delivery` alone, which it settles; else with messages and a context.
+    """
+
+    function: Callable[..., object]
+    is_orderly: bool = False
+    settles: bool = False
+
+
+def listening_of(listener: object) -> Listening:
+    """Look at what a program has given as its listener.
 
     Raises TypeError, naming the fix, for a class instead of an object, for something that cannot
-    be called, for a coroutine function, for a callable that does not take two arguments, and for
-    one that is annotated to return None or another thing that is no status: found here, not at
-    the first message.
+    be called, for a coroutine function, for a callable that takes neither two arguments nor a
+    `Delivery`, and for one with two that is annotated to return None or another thing that is no
+    status: found here, not at the first message.
     """
     if isinstance(listener, type):
         raise TypeError(f"{listener.__name__} is a class: pass an object of it as the listener")
+    is_orderly = isinstance(listener, MessageListenerOrderly)
     function = _bound(listener)
     # Imported here: attrs has loaded it anyway when a program registers a listener.
     import inspect
@@ -179,39 +268,61 @@ def consume_function(listener: Listener) -> ConsumeFunction:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return function  # a builtin without a signature: nothing to check
-    try:
-        signature.bind(None, None)
-    except TypeError:
+        return Listening(function, is_orderly)  # a builtin without a signature: nothing to check
+    if isinstance(listener, DeliveryListener) or _says_delivery(signature):
+        if not _takes(signature, 1):
+            raise TypeError(f"the listener takes {signature}: it is called with one Delivery")
+        return Listening(function, is_orderly, settles=True)
+    if not _takes(signature, 2):
         raise TypeError(
-            f"the listener takes {signature}: it is called with (messages, context)"
-        ) from None
+            f"the listener takes {signature}: it is called with (messages, context). One that "
+            "settles its messages itself takes (delivery: Delivery), annotated so"
+        )
     returns = signature.return_annotation
+    success = "ConsumeOrderlyStatus.SUCCESS" if is_orderly else _SUCCESS
     for kind in _NO_STATUS:
         name = "None" if kind is None else kind.__name__
         if returns is kind or returns == name:
             raise TypeError(
                 f"the listener returns {name}, so every message would come again until it is a "
-                "dead letter: return ConsumeConcurrentlyStatus.CONSUME_SUCCESS"
+                f"dead letter: return {success}"
             )
-    return function
+    return Listening(function, is_orderly)
 
 
-def _bound(listener: Listener) -> ConsumeFunction:
-    base = MessageListenerConcurrently
+_SUCCESS = "ConsumeConcurrentlyStatus.CONSUME_SUCCESS"
+
+
+def _takes(signature: Signature, count: int) -> bool:
+    try:
+        signature.bind(*(None,) * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _says_delivery(signature: Signature) -> bool:
+    """Whether the first parameter is annotated as a `Delivery`, by the class or by its name."""
+    first = next(iter(signature.parameters.values()), None)
+    return first is not None and first.annotation in {Delivery, "Delivery", "rocketmq_py.Delivery"}
+
+
+def _bound(listener: object) -> Callable[..., object]:
+    if isinstance(listener, DeliveryListener):
+        return listener.function
     for name in ("consume_message", "consumeMessage"):
         # A name from a foreign program: what it is, is checked by the caller.
         function = getattr(listener, name, None)
-        if isinstance(listener, base) and _is_method(function, base.consume_message):
+        if isinstance(listener, _Wrapper) and _is_method(function, _Wrapper.consume_message):
             function = listener.wrapped  # the method would only pass the call on to it
         if callable(function):
-            bound: ConsumeFunction = function
+            bound: Callable[..., object] = function
             return bound
     if callable(listener):
         return listener
     raise TypeError(
-        f"{type(listener).__name__} is no listener: pass a callable (messages, context) or an "
-        "object with consume_message"
+        f"{type(listener).__name__} is no listener: pass a callable (messages, context), a "
+        "callable (delivery), or an object with consume_message"
     )
 
 

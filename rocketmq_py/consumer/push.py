@@ -1,8 +1,8 @@
 """The push consumer: what a program holds in its hands to receive messages.
 
 `DefaultMQPushConsumer` checks what the program says, starts and ends a `GroupMember`, and keeps
-the listener and the subscriptions between. This module must not know how messages are pulled or
-consumed: `group_member` and the modules that it names do. Names and rules as in
+the listener and the subscriptions between. This module must not know how messages are fetched or
+handled: ``assembly.py`` has the table of what does. Names and rules as in
 `org.apache.rocketmq.client.consumer.DefaultMQPushConsumer`.
 """
 
@@ -17,10 +17,11 @@ from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.config import ClientConfig, attributes_of
 from rocketmq_py.consumer.listener import (
-    ConsumeFunction,
     Listener,
+    Listening,
+    MessageModel,
     MessageSelector,
-    consume_function,
+    listening_of,
 )
 from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
@@ -44,7 +45,7 @@ from rocketmq_py.protocol.names import (
 from rocketmq_py.send_result import MessageQueue
 
 if TYPE_CHECKING:
-    from rocketmq_py.consumer.group_member import GroupMember
+    from rocketmq_py.consumer.assembly import PushMember
 
     _Settings = PushConsumerConfig
 else:
@@ -108,9 +109,9 @@ class DefaultMQPushConsumer(_Settings):
         self._clock = SystemClock() if clock is None else clock
         self._rpc_hooks = tuple(rpc_hooks)
         self._subscriptions = SubscriptionTable(self._clock)
-        self._consume: ConsumeFunction | None = None
+        self._listening: Listening | None = None
         self._life = Life(self._who)
-        self._member: GroupMember | None = None
+        self._member: PushMember | None = None
 
     # --- before the start ---------------------------------------------------------------------
 
@@ -158,13 +159,15 @@ class DefaultMQPushConsumer(_Settings):
 
         The object has `consume_message` or ``consumeMessage``. It must return a
         `ConsumeConcurrentlyStatus`. After None, a value of another type (logged once) or an
-        exception the messages come again later. Raises TypeError for what cannot be called so,
-        MQClientException after `start`.
+        exception the messages come again later. A `MessageListenerOrderly` gets the messages of
+        each queue one after the other. A callable with one argument gets a `Delivery`, which it
+        settles itself: at once or later, from any thread. Raises TypeError for what cannot be
+        called so, MQClientException after `start`.
         """
-        function = consume_function(listener)
+        listening = listening_of(listener)
         if self._life.state != "new":
             raise MQClientException("register the listener before start()")
-        self._consume = function
+        self._listening = listening
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -208,12 +211,12 @@ class DefaultMQPushConsumer(_Settings):
 
     def suspend(self) -> None:
         """Stop pulling; messages that are here already still reach the listener."""
-        self._running().pulls.suspend()
+        self._running().intake.suspend()
 
     def resume(self) -> None:
         """Pull again, and rebalance."""
         member = self._running()
-        member.pulls.resume()
+        member.intake.resume()
         member.engine.rebalance_soon()
 
     @property
@@ -229,7 +232,7 @@ class DefaultMQPushConsumer(_Settings):
             raise ConfigError(
                 "consume_thread_min", size, f"1 to {self.config.consume_thread_max} threads"
             )
-        self._running().consumer.pool.resize(size)
+        self._running().dispatch.resize(size)
 
     def send_message_back(self, message: MessageExt, delay_level: int = 0) -> None:
         """Ask for another delivery of a message.
@@ -238,7 +241,12 @@ class DefaultMQPushConsumer(_Settings):
         level, -1 never: it goes to the dead letters. Blocks until a broker has taken it, and raises
         MQClientException when none has.
         """
-        if not self._running().send_back.send(message, delay_level):
+        from rocketmq_py.consumer.calls import ConsumerCalls
+        from rocketmq_py.consumer.send_back import SendBack
+
+        group = self.consumer_group
+        calls = ConsumerCalls(self._running().engine, group, self.config)
+        if not SendBack(group, calls).send(message, delay_level):
             raise MQClientException(
                 f"message {message.msg_id} was neither sent back nor published again; the log "
                 "says why",
@@ -268,14 +276,14 @@ class DefaultMQPushConsumer(_Settings):
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _checked(self) -> ConsumeFunction:
+    def _checked(self) -> Listening:
         group = self.consumer_group
         problem = group_problem(group)
         if problem is None and group == DEFAULT_CONSUMER_GROUP:
             problem = f"consumer_group must not be {DEFAULT_CONSUMER_GROUP}: choose a name"
         if problem is not None:
             raise MQClientException(problem)
-        if self._consume is None:
+        if self._listening is None:
             raise MQClientException(
                 "there is no listener: call register_message_listener before start"
             )
@@ -286,27 +294,26 @@ class DefaultMQPushConsumer(_Settings):
                 config.consume_thread_min,
                 f"must not exceed consume_thread_max ({config.consume_thread_max})",
             )
-        return self._consume
+        return self._listening
 
-    def _start(self, consume: ConsumeFunction) -> None:
+    def _start(self, listening: Listening) -> None:
         from rocketmq_py.client.pool import acquire_instance
-        from rocketmq_py.consumer.group_member import GroupMember
+        from rocketmq_py.consumer.assembly import Basis, push_member
 
         group, life = self.consumer_group, self._life
         if not self._subscriptions.topics():
             logger.warning(
                 "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
             )
-        self._subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
-        instance = acquire_instance(self.config, self._rpc_hooks)
-        member = GroupMember(
-            group=group,
-            engine=instance,
-            config=self.config,
-            subscriptions=self._subscriptions,
-            consume=consume,
-            clock=self._clock,
+        if self.config.message_model is MessageModel.CLUSTERING:
+            self._subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
+        instance = acquire_instance(
+            self.config,
+            self._rpc_hooks,
+            keep_instance_name=self.config.message_model is MessageModel.BROADCASTING,
         )
+        basis = Basis(group, instance, self.config, self._subscriptions, self._clock)
+        member = push_member(basis, listening)
         try:
             instance.register_consumer(group, member)
         except BaseException:
@@ -322,7 +329,7 @@ class DefaultMQPushConsumer(_Settings):
     def _who(self) -> str:
         return f"consumer of group {self.consumer_group}"
 
-    def _running(self) -> GroupMember:
+    def _running(self) -> PushMember:
         self._life.check_process()
         member = self._member
         if member is not None and self._life.state == "running":

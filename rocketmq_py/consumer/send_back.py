@@ -1,15 +1,19 @@
-"""How does a message that failed come again.
+"""How a message that was not handled comes again, and where none does.
 
 `SendBack` asks the broker that stores the message for a delayed second delivery, and when that
 call fails publishes a copy to the group's retry topic. It must not know why a message failed.
 Facts: `DefaultMQPushConsumerImpl.sendMessageBack`, ``sendMessageBackAsNormalMessage``.
 """
 
+from bisect import bisect_left
+
 from rocketmq_py.consumer.calls import ConsumerCalls
-from rocketmq_py.errors import RemotingException, RocketMQError
+from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Later, Outcome
+from rocketmq_py.errors import RemotingException, RocketMQError, UnsupportedOperationError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.protocol.compression import compress
+from rocketmq_py.protocol.delay import DEFAULT_LEVELS_MS
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import COMPRESSED, COMPRESSION_MASK, WRAPPED
@@ -18,6 +22,8 @@ logger = get_logger(__name__)
 
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry, 10 s; each further one is a level higher."""
+DEAD_LEVEL = -1
+"""Instead of a delay level: to the dead letters."""
 COMPRESS_OVER = 4096
 """Bodies of this size were compressed by their producer; plain they might exceed the limit."""
 
@@ -40,6 +46,21 @@ class SendBack:
     def __init__(self, group: str, calls: ConsumerCalls) -> None:
         self._group = group
         self._calls = calls
+
+    def arrange(self, message: MessageExt, outcome: Outcome) -> bool:
+        """Arrange what an outcome says; False when no broker took the message back."""
+        return self.send(message, outcome.level if isinstance(outcome, Later) else DEAD_LEVEL)
+
+    def plan(self, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+        """Choose the delay level for a delay, the exact one or the next longer one, and its ms.
+
+        None is the delay of the attempt. What is longer than the longest level gets that one.
+        """
+        if delay_ms is None:
+            level = min(FIRST_RETRY_LEVEL + message.reconsume_times, len(DEFAULT_LEVELS_MS))
+            return AS_ATTEMPT, DEFAULT_LEVELS_MS[level - 1]
+        level = min(bisect_left(DEFAULT_LEVELS_MS, delay_ms) + 1, len(DEFAULT_LEVELS_MS))
+        return Later(level), DEFAULT_LEVELS_MS[level - 1]
 
     def send(self, message: MessageExt, delay_level: int) -> bool:
         """Arrange another delivery; False, logged, when neither way worked.
@@ -83,3 +104,32 @@ class SendBack:
         properties[Prop.RETRY_TOPIC] = message.topic
         properties[Prop.DELAY] = str(FIRST_RETRY_LEVEL + message.reconsume_times)
         self._calls.publish_retry(copy, sys_flag, message.reconsume_times + 1)
+
+
+class NoRetries:
+    """Nothing comes again: what was not handled is logged and passed over."""
+
+    def __init__(self, group: str, why: str) -> None:
+        self._group = group
+        self._why = why
+
+    def arrange(self, message: MessageExt, outcome: Outcome) -> bool:  # noqa: ARG002
+        """Pass the message over."""
+        logger.warning(
+            "group %s: message %s of topic %s, queue %d, offset %d was not handled and does not "
+            "come again: %s",
+            self._group,
+            message.msg_id,
+            message.topic,
+            message.queue_id,
+            message.queue_offset,
+            self._why,
+        )
+        return True
+
+    def plan(self, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+        """Refuse: raises UnsupportedOperationError."""
+        del delay_ms
+        raise UnsupportedOperationError(
+            f"message {message.msg_id} of group {self._group} cannot come again: {self._why}"
+        )

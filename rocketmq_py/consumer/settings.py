@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from os import PathLike
 from typing import Any, ClassVar
 
 from attrs import Attribute, define, field
@@ -36,15 +37,6 @@ TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 RECONSUME_TIMES_DEFAULT = 16
 
 
-def _clustering(_owner: object, setting: Attribute[Any], value: object) -> None:
-    if value is not MessageModel.CLUSTERING:
-        raise ConfigError(
-            setting.name,
-            value,
-            "MessageModel.CLUSTERING is what the push consumer offers; broadcasting is not built",
-        )
-
-
 def _an_instant(_owner: object, setting: Attribute[Any], value: object) -> None:
     if isinstance(value, datetime):
         if value.tzinfo is None:
@@ -61,6 +53,7 @@ def _an_instant(_owner: object, setting: Attribute[Any], value: object) -> None:
         raise ConfigError(setting.name, value, limit) from None
 
 
+_a_path = must("be a path", lambda value: isinstance(value, (str, PathLike)))
 _a_strategy = must(
     "be an object with name and allocate",
     lambda value: not isinstance(value, type) and callable(getattr(value, "allocate", None)),
@@ -79,7 +72,8 @@ class PushConsumerConfig(ClientConfig):
     Arguments
     ---------
     message_model
-        CLUSTERING; another one raises `ConfigError`.
+        CLUSTERING: each message goes to one member of the group. BROADCASTING: to each member;
+        offsets are kept in a file of this machine, and nothing comes again that failed.
     consume_from_where, consume_timestamp
         Where a group without a stored offset begins; the timestamp (``yyyyMMddHHmmss`` local
         time, or an aware datetime; default: 30 minutes before the start) counts for
@@ -102,9 +96,17 @@ class PushConsumerConfig(ClientConfig):
     pull_batch_size, pull_batch_size_in_bytes
         Messages and bytes that one pull asks for at most.
     max_reconsume_times
-        Attempts after the first one before the dead letters; -1 = 16.
+        Attempts after the first one before the dead letters; -1 = 16, and no limit for an orderly
+        listener.
+    local_offset_store_dir
+        Directory for the offsets of a broadcasting consumer; "" is ``.rocketmq_offsets`` in the
+        user's home, as of Java clients. The file is named by client id and group, so another
+        ``instance_name`` has offsets of its own.
+    suspend_current_queue_time_millis
+        Pause of a queue whose orderly listener did not handle a message, 10 to 30,000 ms.
     consume_timeout
-        Minutes that one listener call may take before its messages are sent back.
+        Minutes that one listener call may take before its messages are sent back; an orderly
+        listener may take any time.
     await_termination_millis_when_shutdown
         How long `shutdown` waits for running listeners.
     post_subscription_when_pull
@@ -117,7 +119,9 @@ class PushConsumerConfig(ClientConfig):
         "consume_timeout": "",
     }
 
-    message_model: MessageModel = field(default=MessageModel.CLUSTERING, validator=_clustering)
+    message_model: MessageModel = field(
+        default=MessageModel.CLUSTERING, validator=member_of(MessageModel)
+    )
     consume_from_where: ConsumeFromWhere = field(
         default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, validator=member_of(ConsumeFromWhere)
     )
@@ -139,6 +143,10 @@ class PushConsumerConfig(ClientConfig):
     pull_batch_size: int = field(default=32, validator=within(1, 1024))
     pull_batch_size_in_bytes: int = field(default=256 * 1024, validator=within(1))
     max_reconsume_times: int = field(default=-1, validator=within(-1))
+    local_offset_store_dir: str | PathLike[str] = field(default="", validator=_a_path)
+    suspend_current_queue_time_millis: int = field(
+        default=1_000, validator=milliseconds(10, 30_000)
+    )
     consume_timeout: int = field(default=15, validator=within(1, unit="minutes"))
     await_termination_millis_when_shutdown: int = field(default=3000, validator=milliseconds(0))
     post_subscription_when_pull: bool = field(default=False, validator=switch)
@@ -170,6 +178,8 @@ class PushConsumerSettings(ClientSettings, total=False):
     pull_batch_size: int
     pull_batch_size_in_bytes: int
     max_reconsume_times: int
+    local_offset_store_dir: str | PathLike[str]
+    suspend_current_queue_time_millis: int
     consume_timeout: int
     await_termination_millis_when_shutdown: int
     post_subscription_when_pull: bool

@@ -441,7 +441,8 @@ def test_it(rocketmq_broker, rocketmq_consumer, rocketmq_clock):
     rocketmq_consumer("billing", "Orders", listen)
     logging.getLogger("shop").warning("of the test's own")
     for number in range(20):
-        logging.getLogger("rocketmq_py.consumer.pull_loop").warning("pull %d %s", number, "x" * 400)
+        log = logging.getLogger("rocketmq_py.consumer.core.intake")
+        log.warning("pull %d %s", number, "x" * 400)
     for _ in range(3):
         rocketmq_broker.send("Orders", b"x")
     rocketmq_clock.settle()

@@ -79,7 +79,7 @@ def test_a_listener_that_answers_nonsense_gets_the_message_again(
     rocketmq_producer.send(Message(rocketmq_topic, b"again"))
     forward(lambda: len(inbox) >= 2)
     assert inbox.bodies == [b"again", b"again"]
-    assert len([one for one in caplog.records if one.name.endswith(".consumer.concurrent")]) == 1
+    assert len([one for one in caplog.records if one.name.endswith(".consumer.listening")]) == 1
 
 
 def dead_letters(producer: DefaultMQProducer, group: str) -> list[bytes]:

@@ -192,7 +192,8 @@ class FileOffsets(OffsetTable):
             self.update(queue, stored, increase_only=False)
         return stored
 
-    def _write(self, queues: Collection[MessageQueue]) -> None:
+    def _write(self, queues: Collection[MessageQueue], *, changed_only: bool = False) -> None:
+        del changed_only  # a file is written whole, and only when something in it changed
         with self._turn:
             for queue, offset in self._noted(queues).items():
                 if self._stored.get(queue) != offset:

@@ -46,10 +46,10 @@ class _Claim:
 
 
 class QueueLocks:
-    """Locks of one member of a group. Every method may be called by any thread.
+    """Locks of one member of a group. Every method may be called by any thread; none raises.
 
     `lock`, `unlock` and `unlock_all` wait for brokers, up to `LOCK_TIMEOUT_MS`. What a broker does
-    not answer, or refuses, raises nothing: it is reported through the client's ``absences``.
+    not answer, or refuses, is reported through the client's ``absences``.
     """
 
     def __init__(self, engine: ClientInstance, group: str) -> None:

@@ -2,7 +2,8 @@
 
 `OffsetTable` is the base of each kind of offset store. It notes how far every queue is consumed and
 asks its heir to write what changed: when a queue runs empty, at most every so often, and whenever
-somebody asks for it. This module must not know brokers or files. Read on: `file_offsets`.
+somebody asks for it. This module must not know brokers or files. Read on: `broker_offsets`,
+`file_offsets`.
 """
 
 import threading
@@ -10,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from attrs import define
+from attrs import define, field
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
@@ -19,10 +20,16 @@ from rocketmq_py.send_result import MessageQueue
 
 @define(eq=False)
 class Offset:
-    """The next offset to consume of one queue; a frozen one does not move."""
+    """The next offset to consume of one queue; a frozen one does not move.
+
+    Whoever writes it by a request of its own holds `turn`: two requests must not overtake each
+    other, or the smaller offset would be the last.
+    """
 
     value: int
     frozen: bool = False
+    written: int | None = None
+    turn: threading.Lock = field(factory=threading.Lock)
 
 
 class OffsetTable(ABC):
@@ -46,8 +53,11 @@ class OffsetTable(ABC):
         """Read the stored offset, None when there is none, and note it."""
 
     @abstractmethod
-    def _write(self, queues: Collection[MessageQueue]) -> None:
-        """Write the offsets of queues as they are now; a failure is reported and not raised."""
+    def _write(self, queues: Collection[MessageQueue], *, changed_only: bool = False) -> None:
+        """Write the offsets of queues as they are now; a failure is reported and not raised.
+
+        ``changed_only``: those that were written as they are need not be written again.
+        """
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> None:
         """Note the next offset to consume; a frozen one does not move."""
@@ -135,7 +145,7 @@ class OffsetTable(ABC):
             self._writing += len(self._empty)  # first: who looks meanwhile may count too many
             due, self._empty = self._empty, set()
         try:
-            self._write(due)
+            self._write(due, changed_only=True)
         finally:
             with self._lock:
                 self._writing -= len(due)

@@ -130,7 +130,7 @@ def busy(client: Any, cluster: ScriptedCluster, listener: Listener) -> None:
     if isinstance(client, DefaultMQPushConsumer) or hasattr(client, "_consumer"):
         core = getattr(client, "_consumer", client)
         # As if a message had come: the pool of listeners is what a shutdown waits for.
-        core._member.consumer.pool.submit(listener.hold)
+        core._member.dispatch.pool.submit(listener.hold)
         assert listener.entered.wait(WAIT_S)
         return
     cluster.brokers[0].silent(RequestCode.SEND_MESSAGE_V2)

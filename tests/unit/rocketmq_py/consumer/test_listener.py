@@ -10,7 +10,7 @@ from rocketmq_py.consumer.listener import (
     ConsumeConcurrentlyStatus,
     MessageListenerConcurrently,
     MessageSelector,
-    consume_function,
+    listening_of,
 )
 from rocketmq_py.errors import UnsupportedOperationError
 from rocketmq_py.message import MessageExt
@@ -48,7 +48,7 @@ def plain(
     ids=["function", "lambda", "snake", "java", "wrapper"],
 )
 def test_every_listener_shape_is_called_with_messages_and_context(listener: Any) -> None:
-    assert consume_function(listener)([], CONTEXT) is OK
+    assert listening_of(listener).function([], CONTEXT) is OK
 
 
 async def coroutine(messages: object, context: object) -> None: ...
@@ -69,7 +69,7 @@ def test_what_cannot_be_a_listener_is_refused_when_it_is_registered(
     listener: object, hint: str
 ) -> None:
     with pytest.raises(TypeError, match=hint):
-        consume_function(cast("Any", listener))
+        listening_of(cast("Any", listener))
 
 
 def returns_nothing(messages: object, context: object) -> None: ...
@@ -106,16 +106,16 @@ def test_a_listener_that_can_never_succeed_is_refused_when_it_is_registered(
     listener: object, kind: str
 ) -> None:
     with pytest.raises(TypeError, match=f"returns {kind}, so .*CONSUME_SUCCESS"):
-        consume_function(cast("Any", listener))
+        listening_of(cast("Any", listener))
 
 
 def test_a_listener_that_says_nothing_about_its_result_is_taken() -> None:
-    assert consume_function(lambda _messages, _context: None) is not None  # type: ignore[arg-type, return-value]
+    assert listening_of(lambda _messages, _context: None) is not None
 
 
 def test_a_callable_without_a_signature_is_taken_as_it_is() -> None:
     builtin: Any = max
-    assert consume_function(builtin) == builtin
+    assert listening_of(builtin).function == builtin
 
 
 def test_a_listener_base_without_a_function_says_what_to_do() -> None:
@@ -147,14 +147,14 @@ def test_a_listener_base_with_nothing_to_call_is_refused_when_it_is_registered()
     number: Any = 5
     for listener in (Nothing(), MessageListenerConcurrently(), MessageListenerConcurrently(number)):
         with pytest.raises(TypeError, match="is no listener"):
-            consume_function(listener)
+            listening_of(listener)
 
 
 def test_what_a_listener_base_wraps_is_looked_at_too() -> None:
     one_argument: Any = lambda _messages: OK  # noqa: E731 - what a program writes
     with pytest.raises(TypeError, match="called with"):
-        consume_function(MessageListenerConcurrently(one_argument))
+        listening_of(MessageListenerConcurrently(one_argument))
 
 
 def test_a_listener_base_may_be_overridden_under_javas_name() -> None:
-    assert consume_function(_OnlyJava())([], CONTEXT) is OK
+    assert listening_of(_OnlyJava()).function([], CONTEXT) is OK

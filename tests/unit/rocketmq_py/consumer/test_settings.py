@@ -63,9 +63,11 @@ def test_a_topic_limit_may_be_minus_one(name: str, high: int) -> None:
             setattr(config, name, bad)
 
 
-def test_broadcasting_is_refused_and_the_error_names_what_there_is() -> None:
-    with pytest.raises(ConfigError, match="CLUSTERING"):
-        PushConsumerConfig(message_model=MessageModel.BROADCASTING)
+def test_a_model_is_a_member_of_its_enum() -> None:
+    assert PushConsumerConfig(message_model=MessageModel.BROADCASTING).message_model
+    wrong: Any = "BROADCASTING"
+    with pytest.raises(ConfigError, match="MessageModel"):
+        PushConsumerConfig(message_model=wrong)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ class Table(OffsetTable):
         del queue
         return None
 
-    def _write(self, queues: Collection[MessageQueue]) -> None:
+    def _write(self, queues: Collection[MessageQueue], *, changed_only: bool = False) -> None:
         self.seen_unwritten = self.unwritten
         if self.fails:
             raise ValueError("on purpose")

@@ -3,16 +3,15 @@
 Cached messages stay compressed as the broker stores them, because a few bytes on the wire can be
 gigabytes in memory. What listeners hold decompressed at one time is at most
 ``decompressed_total_max_bytes``: a message for which there is no room is handed back to wait. This
-module must not know listeners, queues or brokers; `concurrent` calls it. Read on:
-``../protocol/compression.py``.
+module must not know listeners, queues or brokers; `listener_calls` calls it. Read on:
+``../../protocol/compression.py``.
 """
 
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Self
+from typing import Final, Protocol
 
-from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import BodyError, BodyTooLargeError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.compression import decompressed_size_max
@@ -24,33 +23,32 @@ _NO_BATCH: Final = BodyError(
 )
 
 
+class BodyLimits(Protocol):
+    """Bytes that one body, and all that listeners hold, may have; see `ClientConfig`."""
+
+    decompressed_body_max_bytes: int
+    decompressed_total_max_bytes: int
+
+
 class _NoRoomError(Exception):
     """Other bodies must go before this one can be decompressed."""
 
 
 class Unpacked:
-    """The messages of one listener call; leaving the block gives their room back.
+    """The messages of one listener call; `Bodies.release` gives their room back.
 
     `shown` are those for the listener, `messages` the same as they are cached. `refused` cannot be
     decompressed, each with the reason; `waiting` have no room yet. `size` counts the bytes of
     decompressed bodies.
     """
 
-    __slots__ = ("_bodies", "messages", "refused", "shown", "size", "waiting")
+    __slots__ = ("messages", "refused", "shown", "size", "waiting")
 
-    def __init__(self, bodies: "Bodies", messages: Sequence[MessageExt]) -> None:
-        self._bodies = bodies
+    def __init__(self, messages: Sequence[MessageExt]) -> None:
         self.messages = self.shown = messages
         self.refused: Sequence[tuple[MessageExt, BodyError]] = ()
         self.waiting: Sequence[MessageExt] = ()
         self.size = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self.size:
-            self._bodies.release(self.size)
 
 
 class Bodies:
@@ -59,18 +57,19 @@ class Bodies:
     `held` counts the bytes that are taken, those promised to a decompression included.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
-        self._config = config
+    def __init__(self, settings: BodyLimits) -> None:
+        self._settings = settings
         self._turn = threading.Condition(threading.Lock())
         self._decompressing = 0
         self.held = 0
 
     def unpacked(self, messages: Sequence[MessageExt]) -> Unpacked:
-        """Decompress messages in their order as far as there is room; use it in a ``with`` block.
+        """Decompress messages in their order as far as there is room.
 
-        A message whose body is plain is taken as it is; of another one a copy is shown.
+        Whoever has `Unpacked.size` bytes releases them. A message whose body is plain is taken as
+        it is; of another one a copy is shown.
         """
-        batch = Unpacked(self, messages)
+        batch = Unpacked(messages)
         for message in messages:
             if message.sys_flag & _NOT_READY:
                 self._unpack_all(batch, messages)
@@ -118,7 +117,7 @@ class Bodies:
             raise _NO_BATCH
         if not sys_flag & COMPRESSED:
             return message
-        bound = self._config.decompressed_body_max_bytes
+        bound = self._settings.decompressed_body_max_bytes
         most = min(bound, decompressed_size_max(len(message.body), sys_flag))
         room = self._take(most)
         size = 0
@@ -143,7 +142,7 @@ class Bodies:
         """
         with self._turn:
             while True:
-                left = self._config.decompressed_total_max_bytes - self.held
+                left = self._settings.decompressed_total_max_bytes - self.held
                 if left >= most or not self._decompressing:
                     break
                 self._turn.wait()

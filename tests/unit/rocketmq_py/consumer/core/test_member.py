@@ -5,8 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from rocketmq_py.consumer.group_member import GroupMember
-from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from rocketmq_py.consumer.assembly import Basis, push_member
+from rocketmq_py.consumer.listener import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    listening_of,
+)
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import MQClientException
@@ -49,15 +53,11 @@ class Bench:
         for topic in (*topics, RETRY):
             self.subscriptions.put(topic, "*")
         self.seen: list[int] = []
-        self.member = GroupMember(
-            group=GROUP,
-            engine=self.engine,
-            config=PushConsumerConfig(),
-            subscriptions=self.subscriptions,
-            consume=self.listen,
-            clock=FakeClock(),
+        basis = Basis(
+            GROUP, self.engine, PushConsumerConfig(), self.subscriptions, clock=FakeClock()
         )
-        self.member.consumer.pool = InlinePool()
+        self.member = push_member(basis, listening_of(self.listen))
+        self.member.dispatch.pool = InlinePool()
 
     def listen(
         self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
@@ -100,12 +100,12 @@ def test_a_message_goes_from_pull_to_listener_to_offset() -> None:
 def test_a_correction_of_a_queue_that_was_taken_afresh_meanwhile_changes_nothing() -> None:
     bench = Bench()
     bench.member.start()
-    (old,) = (one for one in bench.member.rebalancer.states if one.queue.topic == "T")
+    (old,) = (one for one in bench.member.rebalancer.lanes if one.queue.topic == "T")
     bench.member.rebalancer.drop(old)
     bench.member.rebalance()
     old.next_offset = 3
-    bench.member._offset_illegal(old)
-    (new,) = (one for one in bench.member.rebalancer.states if one.queue.topic == "T")
+    bench.member._corrected(old)
+    (new,) = (one for one in bench.member.rebalancer.lanes if one.queue.topic == "T")
     assert not new.dropped
     bench.member.offsets.update(new.queue, 9)
     assert bench.member.offsets.in_memory(new.queue) == 9
@@ -126,7 +126,7 @@ def test_an_illegal_offset_is_frozen_written_and_the_queue_taken_afresh() -> Non
 def test_leaving_writes_the_offsets_and_drops_the_queues() -> None:
     bench = Bench()
     bench.member.start()
-    states = bench.member.rebalancer.states
+    states = bench.member.rebalancer.lanes
     bench.engine.complete_pull(pulled(record(5), next_offset=6), at=0)
     bench.engine.oneways.clear()
     bench.member.end(1.0)
@@ -156,7 +156,7 @@ def test_a_member_with_cached_messages_or_unwritten_offsets_is_busy() -> None:
     assert bench.member.is_busy() is None
     bench.engine.run_scheduled()
     assert bench.member.is_busy() is None
-    bench.member.rebalancer.states[0].process_queue.put([MessageExt("T", b"b", queue_offset=9)])
+    bench.member.rebalancer.lanes[0].put([MessageExt("T", b"b", queue_offset=9)])
     reason = bench.member.is_busy()
     assert reason is not None
     assert reason.endswith(
@@ -182,7 +182,7 @@ def test_an_administrator_moves_the_offset_and_the_queue_is_pulled_from_there() 
 
     assert answer is not None
     assert answer.code == ResponseCode.SUCCESS
-    assert [state.queue.topic for state in bench.member.rebalancer.states] == [RETRY]
+    assert [state.queue.topic for state in bench.member.rebalancer.lanes] == [RETRY]
     assert bench.engine.stored_offsets()[-1] == ("T", 0, 2)
     assert bench.engine.rebalances == 1
     bench.stored["T"] = 2

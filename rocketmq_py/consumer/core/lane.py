@@ -1,9 +1,9 @@
-"""What has one assigned queue delivered that is not finished yet, and what may be committed.
+"""One assigned queue of a consumer: its unfinished messages, and where fetching stands.
 
-A `ProcessQueue` holds the cached messages of one queue between pull and listener result. The
-offset it lets the group commit is the smallest unfinished one, so a crash repeats messages but
-never loses one. It must not know about pulls, listeners or brokers: `pull_loop` puts, `concurrent`
-removes. Facts: `org.apache.rocketmq.client.impl.consumer.ProcessQueue`.
+A `Lane` holds the cached messages of a queue from the fetch until each is settled. The offset that
+it lets the group commit is the smallest unfinished one, so a crash repeats messages but never loses
+one. It must not know brokers, listeners or threads: `intake` puts, `progress` removes. Facts:
+`org.apache.rocketmq.client.impl.consumer.ProcessQueue`, ``PullRequest``.
 """
 
 import threading
@@ -15,28 +15,53 @@ from rocketmq_py.message import MessageExt
 from rocketmq_py.send_result import MessageQueue
 
 
-class ProcessQueue:
+class Lane:
     """Cached, unfinished messages of one queue; every method may be called by any thread.
 
     `count` and `size` feed the flow control: bytes of bodies as they are cached, and of those that
     listeners have decompressed. `dropped` turns True once, when the queue is taken away, and from
-    then on results for it are thrown away. `last_pull` is the monotonic second of the last pull,
-    for the check that pulling has not died.
+    then on results for it are thrown away. `paused` keeps it from being fetched. `fetched_at` is
+    the monotonic second of the last fetch, for the check that fetching has not died.
+
+    Only one fetch per lane is ever on its way, so nobody else writes `next_offset`,
+    `suggested_broker`, `flow_controlled` and `forgotten` (answers in a row of a broker that does
+    not know the group) meanwhile.
     """
 
-    __slots__ = ("_live", "_lock", "_next", "_order", "count", "dropped", "last_pull", "size")
+    __slots__ = (
+        "_live",
+        "_lock",
+        "_next",
+        "_order",
+        "count",
+        "dropped",
+        "fetched_at",
+        "flow_controlled",
+        "forgotten",
+        "next_offset",
+        "paused",
+        "queue",
+        "size",
+        "suggested_broker",
+    )
 
-    def __init__(self, *, last_pull: float) -> None:
+    def __init__(self, queue: MessageQueue, next_offset: int, *, fetched_at: float) -> None:
+        self.queue = queue
+        self.next_offset = next_offset
+        self.fetched_at = fetched_at
+        self.suggested_broker = 0
+        self.flow_controlled = 0
+        self.forgotten = 0
+        self.paused = False
+        self.dropped = False
+        self.count = 0
+        self.size = 0
         self._lock = threading.Lock()
         self._live: dict[int, tuple[MessageExt, int]] = {}  # with what was counted for it
         # Offsets in rising order, finished ones included until they reach an end: the smallest
         # and the largest unfinished one are then found without sorting or searching.
         self._order: deque[int] = deque()
         self._next = 0  # offset after the largest one ever cached
-        self.count = 0
-        self.size = 0
-        self.dropped = False
-        self.last_pull = last_pull
 
     def put(self, messages: Iterable[MessageExt]) -> None:
         """Cache messages; one that is cached already is kept as it is."""
@@ -111,32 +136,3 @@ class ProcessQueue:
         if offset not in self._order:
             insort(ordered, offset)
         self._order = deque(ordered)
-
-
-class PullState:
-    """Where pulling of one assigned queue stands: the original's PullRequest.
-
-    Only one pull per queue is ever on its way, so nobody else writes `next_offset` meanwhile.
-    """
-
-    __slots__ = (
-        "flow_controlled",
-        "forgotten",
-        "next_offset",
-        "process_queue",
-        "queue",
-        "suggested_broker",
-    )
-
-    def __init__(self, queue: MessageQueue, process_queue: ProcessQueue, next_offset: int) -> None:
-        self.queue = queue
-        self.process_queue = process_queue
-        self.next_offset = next_offset
-        self.suggested_broker = 0
-        self.flow_controlled = 0
-        self.forgotten = 0  # answers in a row of a broker that does not know the group
-
-    @property
-    def dropped(self) -> bool:
-        """Whether the queue was taken away."""
-        return self.process_queue.dropped

@@ -1,15 +1,16 @@
-"""Which queues are mine now, and what happens to those that come and go.
+"""When the own queues are worked out again, and what happens to those that come and go.
 
-`Rebalancer.run` compares what the strategy gives this member with what it has: queues that went
-away are dropped and their offsets written, fresh ones get their first offset and are pulled at
-once. It must not know how a pull works; it calls back. Facts: `RebalanceImpl`,
+`Rebalancer.run` compares what the `Share` gives this consumer with what it has: lanes of queues
+that went away are dropped and their offsets written, fresh ones begin at their first offset and are
+fetched at once. It must not know how a fetch works; it calls back. Facts: `RebalanceImpl`,
 `RebalancePushImpl`; the waits are the design's (D23).
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import ceil
+from typing import Protocol
 
 from attrs import define, field
 
@@ -17,11 +18,10 @@ from rocketmq_py.client.background import TimerHandle
 from rocketmq_py.client.heartbeat import Told
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
-from rocketmq_py.config import UNLIMITED
-from rocketmq_py.consumer.calls import ConsumerCalls
-from rocketmq_py.consumer.offsets import OffsetStore
-from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
-from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.core.lane import Lane
+from rocketmq_py.consumer.core.offset_table import OffsetTable
+from rocketmq_py.consumer.core.progress import Progress
+from rocketmq_py.consumer.core.shares import LEAST_S, Share
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import NameServerUnavailableError, RemotingException, RocketMQError
 from rocketmq_py.logs import get_logger
@@ -35,45 +35,57 @@ RUN_S = 3.0
 TAKE_WAIT_S = 1.0
 """A run waits so long for the queues that it takes; what takes longer goes on by itself."""
 HEARTBEAT_ANSWER_S = 3.0
-LEAST_S = 0.05
 UNBALANCED_WAIT_MS = 1_000
-UNLISTED_WAIT_MAX_MS = 10_000
-"""Pauses between questions to a broker that does not list this member double up to this."""
 ROUTE_WAIT_FIRST_MS = 100
 ROUTE_WAIT_MAX_MS = 1_000
 LOST_RIVAL_WAIT = 0.5
 """Seconds until the queues of a member that left are taken: its last offsets are on their way."""
-PULL_IDLE_MAX = 120.0
-"""Seconds without a pull after which a queue is dropped and taken afresh."""
+FETCH_IDLE_MAX = 120.0
+"""Seconds without a fetch after which a queue is dropped and taken afresh."""
+
+
+class Ownership(Protocol):
+    """Who must agree before a queue is taken, and learns that it was given back."""
+
+    def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+        """Return those of one broker's queues that may be taken now. May block."""
+
+    def given_back(self, lane: Lane) -> None:
+        """Note that the lane was dropped. Must not block."""
+
+
+class Unguarded:
+    """Queues are taken as the share says."""
+
+    def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+        """Return all."""
+        return queues
+
+    def given_back(self, lane: Lane) -> None:
+        """Nobody needs to know."""
 
 
 @define(eq=False, repr=False, kw_only=True)
 class Rebalancer:
-    """The queues of one group member.
-
-    `first_offset` may block and raise RocketMQError; `pull` starts pulling of a fresh queue.
-    """
+    """The lanes of one consumer; `fetch` starts fetching of a fresh one."""
 
     _group: str
     _engine: ClientInstance
-    _calls: ConsumerCalls
-    _config: PushConsumerConfig
-    _offsets: OffsetStore
+    _share: Share
+    _progress: Progress
+    _offsets: OffsetTable
     _subscriptions: SubscriptionTable
-    _first_offset: Callable[[MessageQueue], int]
-    _pull: Callable[[PullState], None]
+    _fetch: Callable[[Lane], None]
+    _ownership: Ownership = field(factory=Unguarded)
     _running: threading.Lock = field(factory=threading.Lock, init=False)  # held for a whole run
     _lock: threading.Lock = field(factory=threading.Lock, init=False)  # the queues; for moments
-    _table: dict[MessageQueue, PullState] = field(factory=dict, init=False)
+    _table: dict[MessageQueue, Lane] = field(factory=dict, init=False)
     _taking: set[MessageQueue] = field(factory=set, init=False)
     _announced_queues: dict[str, set[MessageQueue]] = field(factory=dict, init=False)
-    _asked: dict[tuple[str, ...], list[str]] = field(factory=dict, init=False)
     _deadline: float = field(default=0.0, init=False)
-    _members: dict[str, list[str]] = field(factory=dict, init=False)
     _held: dict[MessageQueue, float] = field(factory=dict, init=False)
     _known_routes: set[str] = field(factory=set, init=False)
     _route_waits: dict[str, tuple[float, int]] = field(factory=dict, init=False)
-    _unlisted: dict[str, tuple[float, int]] = field(factory=dict, init=False)
     _name_servers_silent: bool = field(default=False, init=False)
     _ask_now: bool = field(default=False, init=False)
     _joining: list[str] = field(factory=list, init=False)
@@ -82,9 +94,13 @@ class Rebalancer:
     _stopped: bool = field(default=False, init=False)
 
     @property
-    def states(self) -> list[PullState]:
-        """The queues that this member has now."""
+    def lanes(self) -> list[Lane]:
+        """The lanes that this member has now."""
         return list(self._table.values())
+
+    def lane(self, queue: MessageQueue) -> Lane | None:
+        """Return the lane of a queue; None: this member does not have it."""
+        return self._table.get(queue)
 
     def queues(self) -> list[MessageQueue]:
         """Return the queues that this member has now."""
@@ -119,7 +135,7 @@ class Rebalancer:
             if self._stopped:
                 return True
             self._deadline = monotonic() + budget_s
-            self._asked.clear()
+            self._share.begin(self._deadline)
             routes = self._routes()
             unsettled: set[str] = set()
             wanted: dict[str, list[MessageQueue]] = {}
@@ -142,11 +158,11 @@ class Rebalancer:
             self._schedule_next(unsettled)
             return not unsettled
 
-    def drop(self, state: PullState) -> None:
+    def drop(self, lane: Lane) -> None:
         """Give a queue back whose offset was illegal; the next run takes it afresh."""
         with self._lock:
-            if self._table.get(state.queue) is state:
-                self._remove(state.queue)
+            if self._table.get(lane.queue) is lane:
+                self._remove(lane.queue)
 
     def stop(self) -> None:
         """End all runs, without waiting for one that is under way; queues stay as they are."""
@@ -156,8 +172,9 @@ class Rebalancer:
 
     def drop_all(self) -> None:
         """Drop every queue, after `stop`."""
-        for state in self._table.values():
-            state.process_queue.dropped = True
+        for lane in self._table.values():
+            lane.dropped = True
+            self._ownership.given_back(lane)
 
     def _routes(self) -> dict[str, tuple[MessageQueue, ...] | None]:
         """Queues of every subscribed topic, None where no route is known yet.
@@ -193,57 +210,21 @@ class Rebalancer:
         wanted: dict[str, list[MessageQueue]],
         changed: list[str],
     ) -> bool:
-        addresses = self._engine.routes.addresses_to_ask(topic)
-        if not addresses:
+        mine = self._share.of(topic, queues)
+        if mine is None:
             return False
-        members = self._members_at(tuple(sorted(addresses)), addresses)
-        mine: list[MessageQueue] = []
-        if queues and members:
-            mine = self._config.allocate_strategy.allocate(
-                self._group, self._engine.client_id, sorted(queues), members
-            )
-        lost_rival = not set(self._members.get(topic, ())) <= set(members)
-        self._members[topic] = members
-        gave = self._drop_others(topic, set(mine))
-        due, complete = self._due(mine, lost_rival=lost_rival)
+        gave = self._drop_others(topic, set(mine.queues))
+        due, complete = self._due(mine.queues, lost_rival=mine.lost_rival)
         for queue in due:
             wanted.setdefault(queue.broker_name, []).append(queue)
         # Queues that could not be taken the last time are no change: brokers know of them.
         known = self._announced_queues.get(topic, set())
         if gave or not known.issuperset(due):
             changed.append(topic)
-        self._announced_queues[topic] = known.intersection(mine).union(due)
+        self._announced_queues[topic] = known.intersection(mine.queues).union(due)
         # A broker that does not list this client yet has lost it: the next run tells it again.
-        listed = self._note_listed(topic, members)
-        self._announced = self._announced and listed
-        return listed and complete
-
-    def _note_listed(self, topic: str, members: list[str]) -> bool:
-        """Say whether the broker lists this member; plan when to ask again while it does not."""
-        if self._engine.client_id in members:
-            self._unlisted.pop(topic, None)
-            return True
-        now = monotonic()
-        due, wait_ms = self._unlisted.get(topic, (0.0, UNBALANCED_WAIT_MS))
-        if topic in self._unlisted:  # once is what follows from a restart of the broker
-            problem = RocketMQError(
-                f"the broker lists {len(members)} members without this one, "
-                f"{self._engine.client_id}, although it was sent a heartbeat: no queues there. It "
-                f"is asked again, with pauses up to {UNLISTED_WAIT_MAX_MS / 1000:g} s",
-                address=self._calls.informant,
-            )
-            self._engine.absences.failed(topic, f"group {self._group}: joining", problem)
-        if now >= due:
-            self._unlisted[topic] = (now + wait_ms / 1000, min(wait_ms * 2, UNLISTED_WAIT_MAX_MS))
-        return False
-
-    def _members_at(self, brokers: tuple[str, ...], addresses: list[str]) -> list[str]:
-        """Ask for the group's members; once in a run for topics on the same brokers."""
-        members = self._asked.get(brokers)
-        if members is None:
-            timeout_ms = min(self._left_s() * 1000, self._config.mq_client_api_timeout)
-            members = self._asked[brokers] = self._calls.consumer_ids(addresses, timeout_ms)
-        return members
+        self._announced = self._announced and mine.listed
+        return mine.listed and complete
 
     def _left_s(self) -> float:
         return max(LEAST_S, self._deadline - monotonic())
@@ -275,12 +256,12 @@ class Rebalancer:
         now = monotonic()
         gone = []
         with self._lock:
-            for queue, state in self._table.items():
+            for queue, lane in self._table.items():
                 if queue.topic != topic:
                     continue
                 if queue not in mine:
                     gone.append(queue)
-                elif now - state.process_queue.last_pull > PULL_IDLE_MAX:
+                elif now - lane.fetched_at > FETCH_IDLE_MAX:
                     logger.error(
                         "group %s: pulling of %s had stopped, taken afresh", self._group, queue
                     )
@@ -331,9 +312,9 @@ class Rebalancer:
         address = self._engine.routes.broker_address(broker_name)
         if told is not None and address is not None:
             told.wait(HEARTBEAT_ANSWER_S, address)
-        fresh: list[PullState] = []
+        fresh: list[Lane] = []
         try:
-            for queue in queues:
+            for queue in self._ownership.may_take(queues):
                 try:
                     fresh += self._taken(queue)
                 except RocketMQError as error:
@@ -344,27 +325,27 @@ class Rebalancer:
         finally:
             with self._lock:
                 self._taking.difference_update(queues)
-        for state in fresh:
-            self._pull(state)
+        for lane in fresh:
+            self._fetch(lane)
 
-    def _taken(self, queue: MessageQueue) -> list[PullState]:
-        self._offsets.remove(queue)
-        offset = self._first_offset(queue)
-        state = PullState(queue, ProcessQueue(last_pull=monotonic()), offset)
+    def _taken(self, queue: MessageQueue) -> list[Lane]:
+        lane = Lane(queue, self._progress.begin(queue), fetched_at=monotonic())
         with self._lock:
             if queue not in self._taking or self._stopped:
                 return []
             self._taking.discard(queue)
-            self._table = {**self._table, queue: state}
-        return [state]
+            self._table = {**self._table, queue: lane}
+        return [lane]
 
     def _remove(self, queue: MessageQueue) -> None:
         """Give a queue back, under the lock."""
         table = dict(self._table)
-        table.pop(queue).process_queue.dropped = True
+        lane = table.pop(queue)
+        lane.dropped = True
         self._table = table
         self._offsets.persist(queue)
         self._offsets.remove(queue)
+        self._ownership.given_back(lane)
         logger.info("group %s: gave %s back", self._group, queue)
 
     def _drop_unsubscribed(self) -> None:
@@ -375,11 +356,9 @@ class Rebalancer:
             self._taking -= {queue for queue in self._taking if queue.topic not in wanted}
         for topic in self._announced_queues.keys() - wanted:
             del self._announced_queues[topic]
-        for topic in self._members.keys() - wanted:
-            del self._members[topic]
-        for waits in (self._route_waits, self._unlisted):
-            for topic in waits.keys() - wanted:
-                del waits[topic]
+        for topic in self._route_waits.keys() - wanted:
+            del self._route_waits[topic]
+        self._share.keep_only(wanted)
         self._known_routes &= wanted
 
     def _tell_brokers(self, changed: list[str]) -> Told:
@@ -390,18 +369,6 @@ class Rebalancer:
             logger.info("group %s: %d queues of %s", self._group, len(mine), topic)
         return self._engine.send_heartbeats(0)
 
-    @property
-    def queue_limits(self) -> tuple[int, int]:
-        """Cached messages and MiB that one queue may hold now."""
-        config = self._config
-        count, size = config.pull_threshold_for_queue, config.pull_threshold_size_for_queue
-        queues = len(self._table)
-        if queues and config.pull_threshold_for_topic != UNLIMITED:
-            count = max(1, config.pull_threshold_for_topic // queues)
-        if queues and config.pull_threshold_size_for_topic != UNLIMITED:
-            size = max(1, config.pull_threshold_size_for_topic // queues)
-        return count, size
-
     def _schedule_next(self, unsettled: set[str]) -> None:
         if self._next is not None:
             self._next.cancel()
@@ -409,11 +376,11 @@ class Rebalancer:
         if not unsettled or self._stopped:
             return
         now = monotonic()
-        unlisted = {topic: due for topic, (due, _) in self._unlisted.items() if due > now}
+        later = self._share.waits()
         waits = [max(0.0, due - now) for due in self._held.values()]
         waits += [max(0.0, due - now) for due, _ in self._route_waits.values()]
-        waits += [due - now for due in unlisted.values()]
-        if not unsettled <= unlisted.keys():
+        waits += later.values()
+        if not unsettled <= later.keys():
             waits.append(UNBALANCED_WAIT_MS / 1000)
         wait_ms = min(ceil(round(wait * 1000, 3)) for wait in waits)
         self._next = self._engine.schedule_after(wait_ms, self._engine.rebalance_soon)

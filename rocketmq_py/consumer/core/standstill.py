@@ -3,10 +3,10 @@
 A sound broker keeps a pull that finds nothing for seconds, and an answer with an offset further on
 is a step of a scan. Answers at once that neither bring messages nor move on would be asked for
 without a pause, for ever: `Standstill` puts these pulls off, twice as long each time. It must not
-know brokers, threads or clocks; `pull_loop` asks.
+know brokers, threads or clocks; `intake` asks.
 """
 
-from rocketmq_py.client.queue_requests import RawPull
+from rocketmq_py.consumer.core.sources import Fetched
 
 PAUSE_FIRST_S = 0.02
 PAUSE_MAX_S = 1.0
@@ -34,13 +34,13 @@ class Standstill:
         """Whether it lasts for so long that it is no chance."""
         return self.count >= TOLD_AFTER
 
-    def pause_s(self, answer: RawPull, asked: int, took_s: float, *, brings: bool) -> float:
+    def pause_s(self, answer: Fetched, asked: int, took_s: float) -> float:
         """Return how long to wait after an answer to a pull from offset ``asked``.
 
-        ``took_s`` is how long the broker took, ``brings`` whether there were messages.
+        ``took_s`` is how long the broker took.
         """
         moves = self._moves(answer, asked)
-        if took_s >= PAUSE_MAX_S or (moves and brings):
+        if took_s >= PAUSE_MAX_S or (moves and answer.messages):
             self.count, self._corrected = 0, None
             return 0.0
         if moves:
@@ -49,7 +49,7 @@ class Standstill:
         pause_s: float = PAUSE_FIRST_S * 2 ** min(self.count - 1, DOUBLED_MAX)
         return max(0.0, min(PAUSE_MAX_S, pause_s) - took_s)
 
-    def _moves(self, answer: RawPull, asked: int) -> bool:
+    def _moves(self, answer: Fetched, asked: int) -> bool:
         """Whether the next pull is from an offset that is news."""
         told = answer.next_offset
         if not answer.moved:

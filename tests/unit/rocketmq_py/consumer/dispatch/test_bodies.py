@@ -12,11 +12,13 @@ from zstandard import ZstdCompressor
 
 from rocketmq_py.client.queue_requests import pull_answer
 from rocketmq_py.consumer.calls import ConsumerCalls
-from rocketmq_py.consumer.concurrent import ConcurrentConsumer
+from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
+from rocketmq_py.consumer.core.lane import Lane
+from rocketmq_py.consumer.core.progress import OffsetProgress
+from rocketmq_py.consumer.core.receive import receive
+from rocketmq_py.consumer.dispatch.pool import PoolDispatch
 from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
-from rocketmq_py.consumer.offsets import OffsetStore
-from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
-from rocketmq_py.consumer.receive import receive
+from rocketmq_py.consumer.listening import ConcurrentHandler
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.message import MessageExt
@@ -57,18 +59,17 @@ class Bench:
         for name, value in settings.items():  # the body's bound first, as a user must
             setattr(self.config, name, value)
         calls = ConsumerCalls(self.engine, GROUP, self.config)
-        self.offsets = OffsetStore(self.engine, calls)
-        self.consumer = ConcurrentConsumer(
+        self.offsets = BrokerOffsets(self.engine, calls)
+        self.consumer = PoolDispatch(
             group=GROUP,
             engine=self.engine,
-            config=self.config,
-            offsets=self.offsets,
-            send_back=SendBack(GROUP, calls),
-            consume=self.listen,
+            settings=self.config,
+            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls), lambda _: 0),
+            handler=ConcurrentHandler(GROUP, self.listen),
             clock=FakeClock(),
         )
         self.consumer.pool = InlinePool()
-        self.state = PullState(QUEUE, ProcessQueue(last_pull=0.0), 0)
+        self.state = Lane(QUEUE, 0, fetched_at=0.0)
         self.calls: list[list[bytes]] = []
         self.most_at_once = 0
         self.size_in_listener = 0
@@ -77,7 +78,7 @@ class Bench:
     def listen(self, messages: Sequence[MessageExt], _: ConsumeConcurrentlyContext) -> Any:
         self.calls.append([message.body for message in messages])
         self.most_at_once = max(self.most_at_once, sum(len(one.body) for one in messages))
-        self.size_in_listener = self.state.process_queue.size
+        self.size_in_listener = self.state.size
         return self.status
 
     def take(self, *records: bytes) -> list[MessageExt]:
@@ -85,7 +86,7 @@ class Bench:
         answer = pull_answer(pulled(b"".join(records), next_offset=99))
         received = receive(answer, QUEUE, asked_offset=0, group=GROUP)
         assert received.problem is None
-        self.state.process_queue.put(received.messages)
+        self.state.put(received.messages)
         return received.messages
 
     def deliver(self, *records: bytes) -> None:
@@ -113,7 +114,7 @@ def test_what_was_pulled_takes_no_more_memory_than_on_the_wire(kind: int) -> Non
     bench = Bench()
     wire = [packed(offset, bytes(1 << 20), kind) for offset in range(32)]
     bench.take(*wire)
-    assert bench.state.process_queue.size <= sum(map(len, wire))
+    assert bench.state.size <= sum(map(len, wire))
 
 
 @pytest.mark.parametrize("kind", PACK)
@@ -145,7 +146,7 @@ def test_messages_for_which_there_is_no_room_wait_and_no_thread_does() -> None:
             assert leave.wait(30)
         return bench.listen(messages, context)
 
-    bench.consumer._consume = listen
+    bench.consumer.calls._handler = ConcurrentHandler(GROUP, listen)
     first, second = bench.take(packed(0, bytes(100 * KIB)), packed(1, bytes(100 * KIB)))
     holder = threading.Thread(target=bench.consumer.deliver, args=(bench.state, [first]))
     holder.start()
@@ -163,7 +164,7 @@ def test_messages_for_which_there_is_no_room_wait_and_no_thread_does() -> None:
 
 def test_that_messages_wait_is_logged_with_the_setting(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench(decompressed_body_max_bytes=10, decompressed_total_max_bytes=10)
-    with bench.consumer.bodies.reserved(10):
+    with bench.consumer.calls.bodies.reserved(10):
         bench.deliver(packed(0, b"x"))
         for _ in range(998):
             bench.run_scheduled()
@@ -177,7 +178,7 @@ def test_that_messages_wait_is_logged_with_the_setting(caplog: pytest.LogCapture
 
 def test_plain_messages_pass_while_there_is_no_room() -> None:
     bench = Bench(decompressed_body_max_bytes=10, decompressed_total_max_bytes=10)
-    with bench.consumer.bodies.reserved(10):
+    with bench.consumer.calls.bodies.reserved(10):
         bench.deliver(record(0, body=bytes(100)))
     assert bench.calls == [[bytes(100)]]
 
@@ -186,7 +187,7 @@ def test_decompressed_bytes_count_in_the_flow_control_while_a_listener_has_them(
     bench = Bench()
     bench.deliver(packed(0, bytes(300 * KIB)))
     assert bench.size_in_listener > 300 * KIB
-    assert bench.state.process_queue.size == 0
+    assert bench.state.size == 0
 
 
 @pytest.mark.parametrize("kind", PACK)
@@ -219,7 +220,7 @@ def test_ack_index_counts_the_messages_that_the_listener_was_shown() -> None:
         context.ack_index = 0
         return DONE
 
-    bench.consumer._consume = listen
+    bench.consumer.calls._handler = ConcurrentHandler(GROUP, listen)
     bench.deliver(packed(0, bytes(1001)), packed(1, b"first"), packed(2, b"second"))
     assert sorted(bench.sent_back) == [0, 2]
 
@@ -230,8 +231,8 @@ def test_a_message_that_cannot_be_sent_back_is_kept_compressed_and_tried_again()
     bench.engine.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: refusal(14)
     bench.status = ConsumeConcurrentlyStatus.RECONSUME_LATER
     bench.deliver(packed(0, bytes(300 * KIB)))
-    assert 0 < bench.state.process_queue.size < KIB
-    assert bench.consumer.bodies.held == 0
+    assert 0 < bench.state.size < KIB
+    assert bench.consumer.calls.bodies.held == 0
     bench.status = DONE
     bench.run_scheduled()
     assert bench.calls == [[bytes(300 * KIB)]] * 2
@@ -255,30 +256,31 @@ def test_a_listener_that_raises_gives_its_room_back() -> None:
     def listen(*_: object) -> Any:
         raise OSError
 
-    bench.consumer._consume = listen
+    bench.consumer.calls._handler = ConcurrentHandler(GROUP, listen)
     bench.deliver(packed(0, bytes(300 * KIB)))
-    assert bench.consumer.bodies.held == 0
-    assert bench.state.process_queue.size == 0
+    assert bench.consumer.calls.bodies.held == 0
+    assert bench.state.size == 0
 
 
 @pytest.mark.parametrize("kind", PACK)
 def test_many_threads_together_keep_the_bound(kind: int) -> None:
     bench = Bench(decompressed_body_max_bytes=64 * KIB, decompressed_total_max_bytes=200 * KIB)
-    bodies = bench.consumer.bodies
+    bodies = bench.consumer.calls.bodies
     messages = bench.take(*(packed(offset, bytes(60 * KIB), kind) for offset in range(40)))
     lock, now, most = threading.Lock(), 0, 0
 
     def one(message: MessageExt) -> None:
         nonlocal now, most
         while True:
-            with bodies.unpacked([message]) as batch:
-                with lock:
-                    now += batch.size
-                    most = max(most, now, bodies.held)
-                with lock:
-                    now -= batch.size
-                if not batch.waiting:
-                    return
+            batch = bodies.unpacked([message])
+            with lock:
+                now += batch.size
+                most = max(most, now, bodies.held)
+            with lock:
+                now -= batch.size
+            bodies.release(batch.size)
+            if not batch.waiting:
+                return
 
     threads = [threading.Thread(target=one, args=(message,)) for message in messages]
     for thread in threads:

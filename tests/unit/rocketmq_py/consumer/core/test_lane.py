@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq_py.consumer.process_queue import ProcessQueue
-from tests.unit.rocketmq_py.consumer.fake_engine import message
+from rocketmq_py.consumer.core.lane import Lane
+from tests.unit.rocketmq_py.consumer.fake_engine import message, queues_of
+
+(QUEUE,) = queues_of("T", 1)
 
 
-def filled(*offsets: int) -> ProcessQueue:
-    queue = ProcessQueue(last_pull=0.0)
+def filled(*offsets: int) -> Lane:
+    queue = Lane(QUEUE, 0, fetched_at=0.0)
     queue.put([message(offset) for offset in offsets])
     return queue
 
@@ -42,7 +44,7 @@ def test_the_offset_is_always_the_smallest_unfinished_one(
 
 
 def test_count_and_size_follow_the_messages() -> None:
-    queue = ProcessQueue(last_pull=0.0)
+    queue = Lane(QUEUE, 0, fetched_at=0.0)
     queue.put([message(0, body=b"12345"), message(1, body=b"1234567")])
     assert (queue.count, queue.size) == (2, 12)
     queue.put([message(1, body=b"again")])
@@ -52,7 +54,7 @@ def test_count_and_size_follow_the_messages() -> None:
 
 
 def test_nothing_cached_allows_no_commit() -> None:
-    assert ProcessQueue(last_pull=0.0).remove([message(3)]) == -1
+    assert Lane(QUEUE, 0, fetched_at=0.0).remove([message(3)]) == -1
 
 
 def test_the_span_is_that_of_unfinished_messages() -> None:
@@ -88,7 +90,7 @@ def test_the_head_is_the_smallest_unfinished_message() -> None:
 
 
 def test_a_body_that_its_listener_has_replaced_is_not_counted_wrong() -> None:
-    queue = ProcessQueue(last_pull=0.0)
+    queue = Lane(QUEUE, 0, fetched_at=0.0)
     one = message(0, body=bytes(100))
     queue.put([one])
     one.body = bytes(7)

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from rocketmq_py.consumer.calls import ConsumerCalls
+from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
+from rocketmq_py.consumer.core.start_offset import first_offset
 from rocketmq_py.consumer.listener import ConsumeFromWhere
-from rocketmq_py.consumer.offsets import OffsetStore, first_offset
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import MQBrokerException, MQClientException, RemotingException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -33,7 +34,7 @@ class Bench:
         self.engine = FakeEngine()
         self.config = PushConsumerConfig(consume_from_where=where, consume_timestamp=timestamp)
         self.calls = ConsumerCalls(self.engine, GROUP, self.config)
-        self.store = OffsetStore(self.engine, self.calls)
+        self.store = BrokerOffsets(self.engine, self.calls)
         self.clock = FakeClock()
 
     def stored(self, offset: int | None) -> None:
@@ -47,7 +48,7 @@ class Bench:
 
     def first(self, queue: MessageQueue = QUEUE) -> int:
         return first_offset(
-            queue, offsets=self.store, calls=self.calls, config=self.config, clock=self.clock
+            queue, offsets=self.store, calls=self.calls, settings=self.config, clock=self.clock
         )
 
 

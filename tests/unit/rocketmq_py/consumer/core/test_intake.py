@@ -6,13 +6,17 @@ import zlib
 
 import pytest
 
-from rocketmq_py.consumer import pull_loop
 from rocketmq_py.consumer.calls import LONG_POLL_MS, ConsumerCalls
-from rocketmq_py.consumer.offsets import OffsetStore
-from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
-from rocketmq_py.consumer.pull_loop import PullLoop
+from rocketmq_py.consumer.core import intake
+from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
+from rocketmq_py.consumer.core.intake import Intake
+from rocketmq_py.consumer.core.lane import Lane
+from rocketmq_py.consumer.core.limits import QueueLimits, SpanLimit
+from rocketmq_py.consumer.core.progress import OffsetProgress
+from rocketmq_py.consumer.core.sources import Pulls
+from rocketmq_py.consumer.core.standstill import TOLD_AFTER
+from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
-from rocketmq_py.consumer.standstill import TOLD_AFTER
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import RemotingConnectException
 from rocketmq_py.message import MessageExt
@@ -40,24 +44,23 @@ class Bench:
         self.engine = FakeEngine()
         self.config = config or PushConsumerConfig(pull_time_delay_millis_when_exception=PAUSE_MS)
         calls = ConsumerCalls(self.engine, GROUP, self.config)
-        self.offsets = OffsetStore(self.engine, calls)
+        self.offsets = BrokerOffsets(self.engine, calls)
         self.subscriptions = SubscriptionTable(FakeClock())
         self.subscriptions.put("T", expression)
         self.delivered: list[MessageExt] = []
-        self.illegal: list[PullState] = []
-        self.limits = (1000, 100)
-        self.loop = PullLoop(
+        self.illegal: list[Lane] = []
+        self.queues = 1
+        self.loop = Intake(
             engine=self.engine,
-            calls=calls,
-            config=self.config,
-            offsets=self.offsets,
-            subscriptions=self.subscriptions,
+            settings=self.config,
             group=GROUP,
-            limits=lambda: self.limits,
+            source=Pulls(calls, self.subscriptions, self.offsets, GROUP),
+            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls), lambda _: 0),
+            gates=(QueueLimits(self.config, lambda: self.queues), SpanLimit(self.config)),
             deliver=lambda _state, messages: self.delivered.extend(messages),
-            offset_illegal=self.illegal.append,
+            corrected=self.illegal.append,
         )
-        self.state = PullState(QUEUE, ProcessQueue(last_pull=0.0), 5)
+        self.state = Lane(QUEUE, 5, fetched_at=0.0)
 
     def asked(self) -> dict[str, str]:
         command, _ = self.engine.pulls[-1]
@@ -66,7 +69,7 @@ class Bench:
 
     def complete_kept(self, answer: RemotingCommand) -> None:
         """Answer as a broker does that has kept the pull for as long as it may."""
-        self.state.process_queue.last_pull -= LONG_POLL_MS / 1000
+        self.state.fetched_at -= LONG_POLL_MS / 1000
         self.engine.complete_pull(answer)
 
     def waits(self) -> list[float]:
@@ -75,7 +78,7 @@ class Bench:
 
 def test_a_pull_asks_to_be_kept_and_carries_the_offset_to_commit() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     asked = bench.asked()
     assert asked["queueOffset"] == "5"
     assert asked["suspendTimeoutMillis"] == str(LONG_POLL_MS)
@@ -92,23 +95,23 @@ def test_a_pull_asks_to_be_kept_and_carries_the_offset_to_commit() -> None:
 
 def test_the_expression_goes_along_when_the_program_wants_it() -> None:
     bench = Bench("a || b", PushConsumerConfig(post_subscription_when_pull=True))
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     assert bench.asked()["subscription"] == "a || b"
     assert bench.asked()["sysFlag"] == "6"
 
 
 def test_found_messages_are_cached_and_delivered_and_the_next_pull_follows() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(pulled(record(5) + record(6), next_offset=7))
     assert [m.queue_offset for m in bench.delivered] == [5, 6]
-    assert bench.state.process_queue.count == 2
+    assert bench.state.count == 2
     assert bench.asked()["queueOffset"] == "7"
 
 
 def test_the_reading_thread_only_hands_the_answer_over() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     _, future = bench.engine.pulls[-1]
     future.set_result(pulled(record(5), next_offset=6))
     assert bench.delivered == []
@@ -118,7 +121,7 @@ def test_the_reading_thread_only_hands_the_answer_over() -> None:
 
 def test_a_pause_between_pulls_is_kept() -> None:
     bench = Bench(config=PushConsumerConfig(pull_interval=250))
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(pulled(record(5), next_offset=6))
     assert bench.engine.pulls == []
     assert bench.engine.run_scheduled() == [250]
@@ -128,10 +131,10 @@ def test_a_pause_between_pulls_is_kept() -> None:
 @pytest.mark.case("T69")
 def test_what_does_not_match_moves_the_offset_when_nothing_is_cached() -> None:
     bench = Bench("TagA || TagB")
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(pulled(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=40))
     assert bench.offsets.in_memory(QUEUE) == 40
-    bench.state.process_queue.put([message(41)])
+    bench.state.put([message(41)])
     bench.engine.complete_pull(pulled(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=60))
     assert bench.offsets.in_memory(QUEUE) == 40
     assert bench.asked()["queueOffset"] == "60"
@@ -140,7 +143,7 @@ def test_what_does_not_match_moves_the_offset_when_nothing_is_cached() -> None:
 @pytest.mark.case("T69")
 def test_a_message_of_another_tag_never_reaches_the_listener() -> None:
     bench = Bench("TagA || BB")
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     records = [
         record(5, properties={"TAGS": "TagA"}),
         record(6, properties={"TAGS": "Aa"}),  # the hash of BB
@@ -152,7 +155,7 @@ def test_a_message_of_another_tag_never_reaches_the_listener() -> None:
 
 def test_an_illegal_offset_drops_the_queue_and_keeps_the_brokers_offset() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(pulled(code=ResponseCode.PULL_OFFSET_MOVED, next_offset=3))
     assert bench.illegal == [bench.state]
     assert bench.state.dropped
@@ -181,22 +184,22 @@ def test_a_full_cache_pauses_pulling_until_there_is_room(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench = Bench()
-    bench.limits = limits
-    bench.state.process_queue.put(cached)
+    bench.config.pull_threshold_for_queue, bench.config.pull_threshold_size_for_queue = limits
+    bench.state.put(cached)
     with caplog.at_level(logging.WARNING):
-        bench.loop.pull(bench.state)
+        bench.loop.fetch(bench.state)
         assert bench.engine.run_scheduled() == [50]
     assert bench.engine.pulls == []
     assert [named in record.message for record in caplog.records] == [True]
-    bench.state.process_queue.remove(cached)
+    bench.state.remove(cached)
     assert bench.engine.run_scheduled() == [50]
     assert len(bench.engine.pulls) == 1
 
 
 def test_exactly_full_is_not_too_full() -> None:
     bench = Bench()
-    bench.limits = (2, 100)
-    bench.state.process_queue.put([message(5), message(6)])
+    bench.config.pull_threshold_for_queue = 2
+    bench.state.put([message(5), message(6)])
     assert bench.loop.closed_gate(bench.state) is None
 
 
@@ -207,7 +210,7 @@ def test_exactly_full_is_not_too_full() -> None:
 )
 def test_a_failed_pull_is_repeated_after_a_pause(problem: object) -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(problem)  # type: ignore[arg-type]
     assert bench.engine.run_scheduled() == [PAUSE_MS]
     assert bench.asked()["queueOffset"] == "5"
@@ -217,10 +220,10 @@ def test_a_broker_that_has_forgotten_the_group_is_asked_again_soon_and_then_afte
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
-    for _ in range(pull_loop.FORGOTTEN_MAX):
+    bench.loop.fetch(bench.state)
+    for _ in range(intake.FORGOTTEN_MAX):
         bench.engine.complete_pull(refusal(24))
-        assert bench.engine.run_scheduled() == [pull_loop.FORGOTTEN_WAIT_MS]
+        assert bench.engine.run_scheduled() == [intake.FORGOTTEN_WAIT_MS]
     assert caplog.records == []
     for _ in range(2):
         bench.engine.complete_pull(refusal(24))
@@ -228,16 +231,16 @@ def test_a_broker_that_has_forgotten_the_group_is_asked_again_soon_and_then_afte
     assert len(caplog.records) == 1
     bench.complete_kept(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
     bench.engine.complete_pull(refusal(24))
-    assert bench.engine.run_scheduled() == [pull_loop.FORGOTTEN_WAIT_MS]
+    assert bench.engine.run_scheduled() == [intake.FORGOTTEN_WAIT_MS]
 
 
 def test_a_failed_pull_is_repeated_at_once_and_only_once_when_somebody_waits_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(pull_loop, "monotonic", lambda: now[0])
+    monkeypatch.setattr(intake, "monotonic", lambda: now[0])
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(RemotingConnectException("gone"))
     assert "gone" in str(bench.loop.waiting)
 
@@ -257,7 +260,7 @@ def test_a_failed_pull_is_repeated_at_once_and_only_once_when_somebody_waits_for
 
 def test_a_throttling_broker_is_asked_again_soon() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(refusal(ResponseCode.FLOW_CONTROL))
     assert bench.waits() == [20]
 
@@ -265,14 +268,14 @@ def test_a_throttling_broker_is_asked_again_soon() -> None:
 def test_a_broker_that_cannot_be_reached_is_tried_again() -> None:
     bench = Bench()
     bench.engine.addresses.clear()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     assert bench.waits() == [PAUSE_MS]
     assert bench.engine.route_questions == ["T"]
 
 
 def test_an_answer_that_is_no_pull_answer_does_not_end_the_pulling() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     _, future = bench.engine.pulls.pop()
     answer = pulled()
     del answer.ext_fields["nextBeginOffset"]
@@ -283,7 +286,7 @@ def test_an_answer_that_is_no_pull_answer_does_not_end_the_pulling() -> None:
 
 def test_a_damaged_record_holds_the_queue_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     damaged = record(6).replace(b"body", b"bodY")
     with caplog.at_level(logging.WARNING):
         bench.engine.complete_pull(pulled(record(5) + damaged + record(7), next_offset=8))
@@ -295,7 +298,7 @@ def test_a_damaged_record_holds_the_queue_and_is_logged(caplog: pytest.LogCaptur
 
 def test_what_found_no_room_in_an_answer_is_pulled_again_at_once() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     body = zlib.compress(encode_batch([(0, bytes(9 << 20), b"")]))
     batches = [record(offset, body=body, sys_flag=WRAPPED | COMPRESSED) for offset in (5, 6)]
     bench.engine.complete_pull(pulled(b"".join(batches), next_offset=7))
@@ -305,7 +308,7 @@ def test_what_found_no_room_in_an_answer_is_pulled_again_at_once() -> None:
 
 def test_nothing_is_taken_while_suspended_and_everything_after() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.loop.suspend()
     bench.engine.complete_pull(pulled(record(5), next_offset=6))
     assert bench.delivered == []
@@ -317,16 +320,16 @@ def test_nothing_is_taken_while_suspended_and_everything_after() -> None:
 
 def test_a_dropped_queue_is_not_pulled_and_its_answer_thrown_away() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
-    bench.state.process_queue.dropped = True
+    bench.loop.fetch(bench.state)
+    bench.state.dropped = True
     bench.engine.complete_pull(pulled(record(5), next_offset=6))
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     assert (bench.delivered, bench.engine.pulls) == ([], [])
 
 
 def test_after_the_stop_no_answer_is_taken() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.loop.stop()
     bench.engine.complete_pull(pulled(record(5), next_offset=6))
     assert (bench.delivered, bench.engine.pulls) == ([], [])
@@ -336,7 +339,7 @@ def test_a_suggested_slave_is_pulled_next_and_gets_no_offset() -> None:
     bench = Bench()
     bench.engine.addresses["broker-a", 1] = "10.0.0.8:10911"
     bench.offsets.update(QUEUE, 4)
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(pulled(record(5), next_offset=6, suggest=1))
     assert bench.asked()["sysFlag"] == "2"
 
@@ -344,13 +347,13 @@ def test_a_suggested_slave_is_pulled_next_and_gets_no_offset() -> None:
 def test_an_unsubscribed_topic_is_not_pulled() -> None:
     bench = Bench()
     bench.subscriptions.remove("T")
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     assert bench.waits() == [PAUSE_MS]
 
 
 def test_a_full_callback_pool_does_not_lose_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     monkeypatch.setattr(bench.engine, "submit", lambda _task: False)
     bench.engine.complete_pull(pulled(record(5), next_offset=6))
     monkeypatch.undo()
@@ -362,7 +365,7 @@ def test_pulls_that_our_own_end_cuts_off_are_not_told_as_failures(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.is_running = False
     bench.engine.complete_pull(RemotingConnectException("the client closed it"))
     assert bench.waits() == []
@@ -383,7 +386,7 @@ def test_a_pull_that_cannot_be_asked_any_more_after_the_stop_is_no_failure(
         return ask(topic, timeout_ms, stop)
 
     bench.engine.update = stopped_meanwhile  # type: ignore[method-assign] # the moment
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     assert bench.waits() == []
     assert caplog.records == []
 
@@ -395,7 +398,7 @@ def test_a_pull_that_cannot_be_asked_any_more_after_the_stop_is_no_failure(
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time of the pulls, which stands: every answer comes at once."""
     now = [1_000.0]
-    monkeypatch.setattr(pull_loop, "monotonic", lambda: now[0])
+    monkeypatch.setattr(intake, "monotonic", lambda: now[0])
     return now
 
 
@@ -418,7 +421,7 @@ def test_a_queue_whose_answers_lead_nowhere_is_pulled_later_and_later_and_told_o
     waits: list[float] = []
     for _ in range(12):
         if not bench.engine.pulls:
-            bench.loop.pull(bench.state)
+            bench.loop.fetch(bench.state)
         if asked == "4":  # so that each answer goes back
             bench.state.next_offset = 5
         bench.engine.complete_pull(answer)
@@ -436,7 +439,7 @@ def test_a_queue_whose_answers_lead_nowhere_is_pulled_later_and_later_and_told_o
 @pytest.mark.usefixtures("clock")
 def test_a_scan_that_moves_on_is_never_put_off() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     for offset in range(6, 500):
         bench.engine.complete_pull(
             pulled(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=offset)
@@ -452,8 +455,8 @@ def test_a_correction_that_corrects_nothing_lets_the_queue_be_taken_afresh_later
     bench = Bench()
     waits: list[float] = []
     for number in range(12):
-        bench.state = PullState(QUEUE, ProcessQueue(last_pull=0.0), 5)  # as a rebalance takes it
-        bench.loop.pull(bench.state)
+        bench.state = Lane(QUEUE, 5, fetched_at=0.0)  # as a rebalance takes it
+        bench.loop.fetch(bench.state)
         bench.engine.complete_pull(pulled(code=ResponseCode.PULL_OFFSET_MOVED, next_offset=8))
         assert bench.state.dropped
         assert bench.engine.pulls == []
@@ -467,7 +470,7 @@ def test_a_correction_that_corrects_nothing_lets_the_queue_be_taken_afresh_later
 
 def test_a_broker_that_lacks_the_queue_lets_the_route_be_asked_for() -> None:
     bench = Bench()
-    bench.loop.pull(bench.state)
+    bench.loop.fetch(bench.state)
     bench.engine.complete_pull(refusal(ResponseCode.TOPIC_NOT_EXIST))
     assert bench.engine.log[-1] == "look again T"
 
@@ -475,10 +478,10 @@ def test_a_broker_that_lacks_the_queue_lets_the_route_be_asked_for() -> None:
 def test_what_is_remembered_of_queues_that_others_have_now_has_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pull_loop, "STANDING_MAX", 10)
+    monkeypatch.setattr(intake, "STANDING_MAX", 10)
     bench = Bench()
     for number in range(40):
-        state = PullState(MessageQueue("T", "broker-a", number), ProcessQueue(last_pull=0.0), 5)
-        bench.loop.pull(state)
+        state = Lane(MessageQueue("T", "broker-a", number), 5, fetched_at=0.0)
+        bench.loop.fetch(state)
         bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
     assert len(bench.loop._standing) <= 10

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from rocketmq_py.consumer.calls import ConsumerCalls
-from rocketmq_py.consumer.concurrent import ConcurrentConsumer
+from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
+from rocketmq_py.consumer.core.lane import Lane
+from rocketmq_py.consumer.core.progress import OffsetProgress
+from rocketmq_py.consumer.dispatch.pool import PoolDispatch
 from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
-from rocketmq_py.consumer.offsets import OffsetStore
-from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
+from rocketmq_py.consumer.listening import ConcurrentHandler
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.message import MessageExt
@@ -40,23 +42,22 @@ class Bench:
         self.engine.answers[RequestCode.CONSUMER_SEND_MSG_BACK] = lambda _: ok()
         self.config = config or PushConsumerConfig()
         calls = ConsumerCalls(self.engine, GROUP, self.config)
-        self.offsets = OffsetStore(self.engine, calls)
+        self.offsets = BrokerOffsets(self.engine, calls)
         self.clock = FakeClock()
-        self.consumer = ConcurrentConsumer(
+        self.consumer = PoolDispatch(
             group=GROUP,
             engine=self.engine,
-            config=self.config,
-            offsets=self.offsets,
-            send_back=SendBack(GROUP, calls),
-            consume=listener,
+            settings=self.config,
+            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls), lambda _: 0),
+            handler=ConcurrentHandler(GROUP, listener),
             clock=self.clock,
         )
         self.consumer.pool = InlinePool()
-        self.state = PullState(QUEUE, ProcessQueue(last_pull=0.0), 0)
+        self.state = Lane(QUEUE, 0, fetched_at=0.0)
 
     def receive(self, *offsets: int) -> None:
         messages = [message(offset) for offset in offsets]
-        self.state.process_queue.put(messages)
+        self.state.put(messages)
         self.consumer.deliver(self.state, messages)
 
     def sent_back(self) -> list[tuple[int, int]]:
@@ -144,7 +145,7 @@ def test_a_failing_call_is_logged_with_message_topic_queue_and_attempt(
     bench = Bench(listen, PushConsumerConfig(consume_message_batch_max_size=2))
     failing = [message(0), message(1)]
     failing[0].properties["UNIQ_KEY"], failing[0].reconsume_times = "ABC123", 3
-    bench.state.process_queue.put(failing)
+    bench.state.put(failing)
     bench.consumer.deliver(bench.state, failing)
     (told,) = [record.getMessage() for record in caplog.records]
     assert f"message ABC123 of topic T, queue {QUEUE}, attempt 4, and 1 more" in told
@@ -231,7 +232,7 @@ def test_a_message_that_stays_here_counts_its_attempts() -> None:
 
 def test_results_for_a_queue_that_went_away_are_thrown_away() -> None:
     def listen(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> object:
-        bench.state.process_queue.dropped = True
+        bench.state.dropped = True
         return LATER
 
     bench = Bench(listen)
@@ -239,7 +240,7 @@ def test_results_for_a_queue_that_went_away_are_thrown_away() -> None:
     assert bench.committed == -1
     assert bench.sent_back() == []
     bench.receive(1)
-    assert bench.state.process_queue.count == 2
+    assert bench.state.count == 2
 
 
 @pytest.mark.case("T75")
@@ -267,7 +268,7 @@ def test_one_sweep_sends_back_sixteen_heads_at_most_and_none_that_did_not_begin(
     began = [message(offset) for offset in range(20)]
     for each in began:
         each.properties["CONSUME_START_TIME"] = str(bench.clock.now_ms - 16 * MINUTE_MS)
-    bench.state.process_queue.put([*began, message(20)])
+    bench.state.put([*began, message(20)])
     assert bench.consumer.sweep([bench.state]) == 16
     assert bench.consumer.sweep([bench.state]) == 4
     assert bench.consumer.sweep([bench.state]) == 0
@@ -278,10 +279,10 @@ def test_a_sweep_that_cannot_send_back_keeps_the_message() -> None:
     bench = Bench(lambda _messages, _context: DONE)
     stuck = message(0)
     stuck.properties["CONSUME_START_TIME"] = "1"
-    bench.state.process_queue.put([stuck])
+    bench.state.put([stuck])
     del bench.engine.answers[RequestCode.CONSUMER_SEND_MSG_BACK]
     assert bench.consumer.sweep([bench.state]) == 0
-    assert bench.state.process_queue.holds(stuck)
+    assert bench.state.holds(stuck)
 
 
 def test_the_listener_sees_when_its_call_began() -> None:

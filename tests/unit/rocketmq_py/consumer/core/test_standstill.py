@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.client.queue_requests import RawPull
-from rocketmq_py.consumer.standstill import PAUSE_FIRST_S, PAUSE_MAX_S, TOLD_AFTER, Standstill
+from rocketmq_py.consumer.core.sources import Fetched
+from rocketmq_py.consumer.core.standstill import PAUSE_FIRST_S, PAUSE_MAX_S, TOLD_AFTER, Standstill
+from rocketmq_py.message import MessageExt
 
 NOTHING, NO_MATCH, MOVED, FOUND = 19, 20, 21, 0
 CODES = pytest.mark.parametrize("code", [NOTHING, NO_MATCH, MOVED, FOUND])
 
 
-def answer(code: int, next_offset: int) -> RawPull:
-    return RawPull(code, next_offset, 0, 100, 0, b"")
+def answer(code: int, next_offset: int, *, brings: bool = False) -> Fetched:
+    messages = [MessageExt("T", b"x")] if brings else []
+    return Fetched(code, messages, next_offset, moved=code == MOVED)
 
 
 def pause(
@@ -22,7 +24,7 @@ def pause(
     took_s: float = 0.0,
     brings: bool = False,
 ) -> float:
-    return stand.pause_s(answer(code, next_offset), asked, took_s, brings=brings)
+    return stand.pause_s(answer(code, next_offset, brings=brings), asked, took_s)
 
 
 @CODES

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from rocketmq_py.client.queue_requests import RawPull, pull_answer
-from rocketmq_py.consumer.receive import receive
+from rocketmq_py.consumer.core.receive import receive
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties

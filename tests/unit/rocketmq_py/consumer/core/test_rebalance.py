@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.consumer import rebalance
 from rocketmq_py.consumer.calls import ConsumerCalls
-from rocketmq_py.consumer.offsets import OffsetStore
-from rocketmq_py.consumer.process_queue import PullState
-from rocketmq_py.consumer.rebalance import Rebalancer
+from rocketmq_py.consumer.core import rebalance, shares
+from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
+from rocketmq_py.consumer.core.lane import Lane
+from rocketmq_py.consumer.core.limits import QueueLimits
+from rocketmq_py.consumer.core.progress import OffsetProgress
+from rocketmq_py.consumer.core.rebalance import Rebalancer
+from rocketmq_py.consumer.core.shares import SharedByStrategy
+from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import MQClientException, NameServerUnavailableError
@@ -32,21 +36,21 @@ class Bench:
         self.engine.name_server = {"T": queues_of("T", 4), RETRY: queues_of(RETRY, 1)}
         self.config = config or PushConsumerConfig()
         calls = ConsumerCalls(self.engine, GROUP, self.config)
-        self.offsets = OffsetStore(self.engine, calls)
+        self.offsets = BrokerOffsets(self.engine, calls)
         self.subscriptions = SubscriptionTable(FakeClock())
         self.subscriptions.put("T", "*")
         self.subscriptions.put(RETRY, "*")
-        self.pulled: list[PullState] = []
+        self.pulled: list[Lane] = []
         self.no_offset: set[MessageQueue] = set()
+        self.share = SharedByStrategy(self.engine, calls, GROUP, self.config)
         self.rebalancer = Rebalancer(
             group=GROUP,
             engine=self.engine,
-            calls=calls,
-            config=self.config,
+            share=self.share,
+            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls), self.first_offset),
             offsets=self.offsets,
             subscriptions=self.subscriptions,
-            first_offset=self.first_offset,
-            pull=self.pull,
+            fetch=self.fetch,
         )
         self.members(ME)
 
@@ -60,7 +64,7 @@ class Bench:
         self.offsets.update(queue, 10)
         return 10
 
-    def pull(self, state: PullState) -> None:
+    def fetch(self, state: Lane) -> None:
         self.engine.log.append("pull")
         self.pulled.append(state)
 
@@ -118,6 +122,7 @@ def test_queues_of_a_rival_that_left_are_taken_half_a_second_later(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shares, "monotonic", lambda: now[0])
     bench = Bench()
     bench.members(ME, RIVAL)
     bench.rebalancer.run()
@@ -137,6 +142,7 @@ def test_a_topic_without_a_route_is_asked_again_from_100_ms_up_to_a_second(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shares, "monotonic", lambda: now[0])
     bench = Bench()
     bench.engine.name_server = {}
     waits = []
@@ -207,6 +213,7 @@ def test_a_route_that_appears_is_followed_by_heartbeat_and_retry_route(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shares, "monotonic", lambda: now[0])
     bench = Bench()
     known, bench.engine.name_server = bench.engine.name_server, {}
     assert not bench.rebalancer.run()
@@ -235,6 +242,7 @@ def test_a_broker_that_never_lists_this_member_is_asked_later_and_later_and_told
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shares, "monotonic", lambda: now[0])
     bench = Bench()
     bench.members(RIVAL)
     waits, heartbeats = [], []
@@ -260,6 +268,7 @@ def test_runs_between_the_questions_to_such_a_broker_do_not_put_them_off(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shares, "monotonic", lambda: now[0])
     bench = Bench()
     bench.members(RIVAL)
     waits = []
@@ -275,6 +284,7 @@ def test_a_member_that_is_not_listed_still_asks_each_second_for_what_fails(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shares, "monotonic", lambda: now[0])
     bench = Bench()
     bench.members(RIVAL)
     bench.rebalancer.run()
@@ -318,7 +328,7 @@ def test_a_queue_that_was_not_pulled_for_two_minutes_is_taken_afresh() -> None:
     bench = Bench()
     bench.rebalancer.run()
     stuck = bench.pulled[0]
-    stuck.process_queue.last_pull -= 121
+    stuck.fetched_at -= 121
     assert bench.rebalancer.run()
     assert stuck.dropped
     assert bench.pulled[-1].queue == stuck.queue
@@ -359,9 +369,10 @@ def test_after_the_stop_no_run_takes_a_queue() -> None:
 def test_topic_limits_are_divided_by_the_queues_of_this_member(
     settings: PushConsumerSettings, limits: tuple[int, int]
 ) -> None:
-    bench = Bench(PushConsumerConfig(**settings))
+    config = PushConsumerConfig(**settings)
+    bench = Bench(config)
     bench.rebalancer.run()
-    assert bench.rebalancer.queue_limits == limits
+    assert QueueLimits(config, lambda: len(bench.rebalancer.queues())).of_a_queue() == limits
 
 
 @pytest.mark.parametrize("ended", [False, True])

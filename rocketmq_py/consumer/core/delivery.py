@@ -1,0 +1,144 @@
+"""Messages in the hands of the program, which settles them itself: once, from any thread.
+
+A `Delivery` is given to listeners that settle explicitly and by consumers that are asked for
+messages. It must not know brokers; `progress` does what it says.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+from rocketmq_py.clock import wall_ms
+from rocketmq_py.consumer.core.outcome import DEAD, DONE
+from rocketmq_py.errors import DeliveryEndedError
+
+if TYPE_CHECKING:
+    from rocketmq_py.consumer.core.lane import Lane
+    from rocketmq_py.consumer.core.outcome import Outcome
+    from rocketmq_py.message import MessageExt
+    from rocketmq_py.send_result import MessageQueue
+
+Settle: TypeAlias = "Callable[[Outcome], Future[None]]"
+"""Does what a delivery's program has decided."""
+Plan: TypeAlias = "Callable[[MessageExt, int | None], tuple[Outcome, int]]"
+"""Says how a message comes again after a delay in ms (None: of its attempt), and after how many."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+_ending = threading.Lock()
+"""Held for a moment by whoever settles any delivery: a lock of each would cost more."""
+
+
+class Delivery:
+    """Messages that a consumer has handed over, and that wait to be settled.
+
+    Settle it once, from any thread: `ack` when the messages are handled, `nack` to get them again,
+    `dead` to put them among the dead letters. What is not settled within `consume_timeout` comes
+    again by itself.
+
+    `messages` are of one queue; there is one unless the consumer asks for batches.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_lane",
+        "_outcome",
+        "_plan",
+        "_settle",
+        "messages",
+        "next_due",
+    )
+
+    def __init__(
+        self, messages: Sequence[MessageExt], lane: Lane, settle: Settle, plan: Plan
+    ) -> None:
+        self.messages = messages
+        self.next_due: datetime | None = None
+        """After `nack`: when the messages come again, by this machine's clock and about."""
+        self._lane = lane
+        self._settle = settle
+        self._plan = plan
+        self._outcome: Outcome | None = None
+
+    @property
+    def message(self) -> MessageExt:
+        """The only message, or the first one of a batch."""
+        return self.messages[0]
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue that the messages lie in, that of a retry included."""
+        return self._lane.queue
+
+    @property
+    def attempt(self) -> int:
+        """Number of this delivery of the (first) message, from 1."""
+        return self.message.reconsume_times + 1
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has been settled."""
+        return self._outcome is not None
+
+    def ack(self) -> Future[None]:
+        """Say that the messages are handled; they do not come again.
+
+        The future ends when that is noted. Raises `DeliveryEndedError` when it was settled before,
+        or can no longer be: the queue has gone to another member, or `consume_timeout` is over.
+        """
+        return self._end(DONE)
+
+    def nack(self, delay: timedelta | None = None) -> Future[None]:
+        """Let the messages come again after ``delay`` (default: that of the attempt).
+
+        Brokers know 18 delay levels for this: the exact one is taken, or the next longer one (two
+        hours at most), and `next_due` says which moment that is. Consumers in POP mode take any
+        millisecond. The future ends when a broker has taken it. Raises `DeliveryEndedError` as
+        `ack`, `UnsupportedOperationError` where messages cannot come again (broadcasting, lite
+        pull), ValueError for a negative delay.
+        """
+        delay_ms = None if delay is None else _milliseconds(delay)
+        outcome, wait_ms = self._plan(self.message, delay_ms)
+        ending = self._end(outcome)
+        self.next_due = datetime.fromtimestamp((wall_ms() + wait_ms) / 1000, UTC)
+        return ending
+
+    def dead(self) -> Future[None]:
+        """Put the messages among the dead letters at once. Raises as `nack`."""
+        self._plan(self.message, None)  # where nothing comes again there are no dead letters
+        return self._end(DEAD)
+
+    def _end(self, outcome: Outcome) -> Future[None]:
+        with _ending:
+            if self._outcome is not None:
+                raise DeliveryEndedError(
+                    f"message {self.message.msg_id} was settled before, as {self._outcome}"
+                )
+            self._outcome = outcome
+        if self._lane.dropped:
+            raise DeliveryEndedError(
+                f"message {self.message.msg_id} of {self.queue} cannot be settled: this consumer "
+                "does not have the queue any more, so the message comes again, perhaps elsewhere"
+            )
+        if not any(map(self._lane.holds, self.messages)):
+            raise DeliveryEndedError(
+                f"message {self.message.msg_id} of {self.queue} was taken back, because it was "
+                "not settled within consume_timeout: it comes again"
+            )
+        return self._settle(outcome)
+
+    def __repr__(self) -> str:
+        state = "open" if self._outcome is None else f"settled as {self._outcome}"
+        return f"Delivery({self.message.msg_id} of {self.queue}, attempt {self.attempt}, {state})"
+
+
+def _milliseconds(delay: object) -> int:
+    if not isinstance(delay, timedelta):
+        kind = type(delay).__name__
+        raise TypeError(f"a delay is a timedelta, not {kind}: timedelta(seconds=10)")
+    if delay < timedelta():
+        raise ValueError(f"a delay of {delay} is not possible: it must not be negative")
+    return -(-delay // _MILLISECOND)

@@ -1,0 +1,79 @@
+"""Flow control: how much a consumer may hold before it fetches more.
+
+Limits of a queue, and limits of a topic that are divided by the queues that the consumer has now.
+Facts: `DefaultMQPushConsumerImpl.pullMessage`, ``RebalancePushImpl.messageQueueChanged``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from attrs import define
+
+from rocketmq_py.config import UNLIMITED
+
+if TYPE_CHECKING:
+    from rocketmq_py.consumer.core.lane import Lane
+
+MIB = 1024 * 1024
+
+Gate: TypeAlias = "Callable[[Lane], str | None]"
+"""Says why a lane cannot be fetched now; None when it can."""
+
+
+class LimitSettings(Protocol):
+    """The settings that bound what a consumer holds; see `PushConsumerConfig`."""
+
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    pull_threshold_for_topic: int
+    pull_threshold_size_for_topic: int
+
+
+@define(eq=False, repr=False)
+class QueueLimits:
+    """Cached messages and bytes of one queue; ``queues`` counts those of the consumer."""
+
+    _settings: LimitSettings
+    _queues: Callable[[], int]
+
+    def __call__(self, lane: Lane) -> str | None:
+        """Say which limit the lane has reached."""
+        count_max, mib_max = self.of_a_queue()
+        if lane.count > count_max:
+            return f"{lane.count} messages cached, pull_threshold_for_queue {count_max}"
+        if lane.size // MIB > mib_max:
+            return f"{lane.size} bytes cached, pull_threshold_size_for_queue {mib_max} MiB"
+        return None
+
+    def of_a_queue(self) -> tuple[int, int]:
+        """Cached messages and MiB that one queue may hold now."""
+        settings, queues = self._settings, self._queues()
+        count, size = settings.pull_threshold_for_queue, settings.pull_threshold_size_for_queue
+        if queues and settings.pull_threshold_for_topic != UNLIMITED:
+            count = max(1, settings.pull_threshold_for_topic // queues)
+        if queues and settings.pull_threshold_size_for_topic != UNLIMITED:
+            size = max(1, settings.pull_threshold_size_for_topic // queues)
+        return count, size
+
+
+class SpanSettings(Protocol):
+    """The setting that bounds the distance between unfinished offsets."""
+
+    consume_concurrently_max_span: int
+
+
+@define(eq=False, repr=False)
+class SpanLimit:
+    """Distance between the unfinished offsets of a queue whose messages end in any order."""
+
+    _settings: SpanSettings
+
+    def __call__(self, lane: Lane) -> str | None:
+        """Say that the lane's unfinished offsets are too far apart."""
+        span_max = self._settings.consume_concurrently_max_span
+        # The span costs a lock; it cannot exceed its limit with fewer messages in between.
+        if lane.count > 1 and (span := lane.max_span) > span_max:
+            return f"unfinished offsets are {span} apart, consume_concurrently_max_span {span_max}"
+        return None

@@ -1,0 +1,92 @@
+"""What a fetch asks a broker for, and what its answer says: the sources of a consumer's messages.
+
+A `Source` makes the request of one fetch of a lane and reads the answer. It must not know when a
+lane is fetched; that is `intake`. Facts: ``PullAPIWrapper.pullKernelImpl``, ``processPullResult``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from attrs import define
+
+from rocketmq_py.client.queue_requests import pull_answer
+from rocketmq_py.consumer.calls import ConsumerCalls, PullAsk
+from rocketmq_py.consumer.core.receive import receive
+from rocketmq_py.protocol.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from rocketmq_py.consumer.core.lane import Lane
+    from rocketmq_py.consumer.core.offset_table import OffsetTable
+    from rocketmq_py.consumer.subscriptions import SubscriptionTable
+    from rocketmq_py.errors import RocketMQError
+    from rocketmq_py.message import MessageExt
+    from rocketmq_py.protocol.command import RemotingCommand
+
+
+class Fetched(NamedTuple):
+    """What one fetch brought.
+
+    `next_offset` is where to go on. `moved`: the offset that was asked for cannot be read, and the
+    broker corrects it. `problem`: the record at `next_offset` cannot be read.
+    """
+
+    code: int
+    messages: list[MessageExt]
+    next_offset: int
+    moved: bool = False
+    problem: RocketMQError | None = None
+
+
+class Source(Protocol):
+    """Where a consumer's messages come from; for one lane it is called by one thread at a time."""
+
+    def ask(self, lane: Lane) -> Future[RemotingCommand] | None:
+        """Send the request of a fetch; None: nothing of the lane's topic is wanted any more.
+
+        Raises RocketMQError when it cannot be sent.
+        """
+
+    def read(self, lane: Lane, answer: RemotingCommand) -> Fetched:
+        """Read the answer. Raises RocketMQError for a refusal and for what cannot be read."""
+
+
+@define(eq=False, repr=False)
+class Pulls:
+    """Messages of a queue from an offset on, kept by the broker while there are none (11)."""
+
+    _calls: ConsumerCalls
+    _subscriptions: SubscriptionTable
+    _offsets: OffsetTable
+    _group: str
+
+    def ask(self, lane: Lane) -> Future[RemotingCommand] | None:
+        """Ask for what is at `Lane.next_offset`; the group's offset rides along."""
+        subscription = self._subscriptions.get(lane.queue.topic)
+        if subscription is None:
+            return None
+        with self._offsets.riding(lane.queue) as offset:
+            return self._calls.pull(
+                PullAsk(lane.queue, lane.next_offset, offset, subscription, lane.suggested_broker)
+            )
+
+    def read(self, lane: Lane, answer: RemotingCommand) -> Fetched:
+        """Read messages, and note the broker that wants to be asked next time."""
+        pulled = pull_answer(answer)
+        lane.suggested_broker = pulled.suggested_broker_id
+        if pulled.code != ResponseCode.SUCCESS:
+            return Fetched(pulled.code, [], pulled.next_offset, pulled.moved)
+        subscription = self._subscriptions.get(lane.queue.topic)
+        received = receive(
+            pulled,
+            lane.queue,
+            asked_offset=lane.next_offset,
+            tags=frozenset() if subscription is None else subscription.tags_set,
+            group=self._group,
+        )
+        next_offset = pulled.next_offset
+        if received.stopped_at is not None:  # nothing behind it is taken, nothing is skipped
+            next_offset = received.stopped_at
+        return Fetched(pulled.code, received.messages, next_offset, problem=received.problem)

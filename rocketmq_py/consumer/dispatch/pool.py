@@ -1,0 +1,196 @@
+"""Listener calls on a pool of threads, side by side and in any order.
+
+`PoolDispatch` cuts fetched messages into batches, and settles each by what the listener says. It
+must not know where messages come from. Facts:
+`org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService`.
+"""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Protocol
+
+from attrs import define, field
+
+from rocketmq_py.client.background import WorkerPool
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.clock import Clock
+from rocketmq_py.consumer.core.lane import Lane
+from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DONE, Done, Later, Outcome
+from rocketmq_py.consumer.core.progress import Progress
+from rocketmq_py.consumer.dispatch.listener_calls import (
+    NO_ROOM_WAIT_MS,
+    Handler,
+    HandlingSettings,
+    ListenerCalls,
+)
+from rocketmq_py.logs import get_logger
+from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.properties import Prop
+
+logger = get_logger(__name__)
+
+SWEEP_HEADS_MAX = 16
+"""Stuck messages of one queue that one sweep sends back at most."""
+SWEPT = Later(level=3)
+"""A message that is stuck comes again after the level of a first retry."""
+LOCAL_RETRY_WAIT_MS = 5_000
+LOG_EVERY = 1000
+"""One of so many waits is logged."""
+MINUTE_MS = 60_000
+
+
+class PoolSettings(HandlingSettings, Protocol):
+    """Threads and batches of listener calls; see `PushConsumerConfig`."""
+
+    consume_thread_min: int
+    consume_message_batch_max_size: int
+    consume_timeout: int
+
+
+@define(eq=False, repr=False, kw_only=True)
+class PoolDispatch:
+    """Listener calls of one consumer.
+
+    `clock` stamps the start of each call and tells the sweep how old it is.
+    """
+
+    _group: str
+    _engine: ClientInstance
+    _settings: PoolSettings
+    _progress: Progress
+    _handler: Handler
+    _clock: Clock
+    _waits: int = field(default=0, init=False)
+    calls: ListenerCalls = field(init=False)
+    pool: WorkerPool = field(init=False)
+
+    @calls.default
+    def _own_calls(self) -> ListenerCalls:
+        return ListenerCalls(
+            group=self._group,
+            settings=self._settings,
+            handler=self._handler,
+            clock=self._clock,
+            plan=self._progress.plan,
+            settle=self._settle_for_program,
+        )
+
+    @pool.default
+    def _own_pool(self) -> WorkerPool:
+        return WorkerPool(
+            f"rocketmq-consume-{self._group}",
+            self._settings.consume_thread_min,
+            schedule_after=self._engine.schedule_after,
+        )
+
+    def deliver(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
+        """Queue listener calls for messages that are in their lane already."""
+        size = self._settings.consume_message_batch_max_size
+        self.pool.submit_all(
+            partial(self._run, lane, tuple(messages[at : at + size]))
+            for at in range(0, len(messages), size)
+        )
+
+    def sweep(self, lanes: Iterable[Lane]) -> int:
+        """Take back messages that are not settled `consume_timeout` minutes after their call began.
+
+        The listener may still run; if it succeeds later, the message has come twice. Blocks for
+        the calls to the broker. Returns how many were taken back.
+        """
+        limit_ms = self._settings.consume_timeout * MINUTE_MS
+        swept = 0
+        for lane in lanes:
+            for _ in range(SWEEP_HEADS_MAX):
+                head = lane.head()
+                if head is None or self._age_ms(head) <= limit_ms:
+                    break
+                if self._progress.settle(lane, [head], SWEPT):
+                    break
+                logger.warning(
+                    "group %s: message %s of %s took over %d min, sent back",
+                    self._group,
+                    head.msg_id,
+                    lane.queue,
+                    self._settings.consume_timeout,
+                )
+                swept += 1
+        return swept
+
+    @property
+    def unfinished(self) -> int:
+        """Listener calls that wait or run."""
+        return self.pool.unfinished
+
+    def resize(self, threads: int) -> None:
+        """Change the number of threads."""
+        self.pool.resize(threads)
+
+    def close(self, timeout: float) -> bool:
+        """Drop what waits and wait for running listeners; False when one still runs."""
+        return self.pool.close(timeout, drop=True)
+
+    def _run(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
+        if lane.dropped:
+            return
+        called = self.calls.call(lane, messages)
+        if called.waiting:
+            self._wait_for_room(lane, called.waiting)
+        verdict = called.verdict
+        if called.refused:
+            self._settle(lane, called.refused, AS_ATTEMPT)
+        if verdict is not None:
+            done, failed = called.messages[: verdict.done], called.messages[verdict.done :]
+            if done:
+                self._settle(lane, done, DONE)
+            if failed:
+                self._settle(lane, failed, verdict.rest)
+
+    def _settle(self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome) -> None:
+        """Settle messages; those that no broker takes back have another call here, later."""
+        if lane.dropped:  # while the listener ran
+            logger.info("result of %d messages of %s discarded", len(messages), lane.queue)
+            return
+        kept = self._progress.settle(lane, messages, outcome)
+        if kept:
+            for message in kept:
+                message.reconsume_times += 1
+            # If the client closes first, the offset is still below them: they come elsewhere.
+            again = partial(self.deliver, lane, tuple(kept))
+            self._engine.schedule_after(LOCAL_RETRY_WAIT_MS, again)
+
+    def _settle_for_program(
+        self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
+    ) -> Future[None]:
+        """Settle at once what needs no broker, and the rest in background."""
+        ended: Future[None] = Future()
+
+        def settle() -> None:
+            try:
+                self._settle(lane, messages, outcome)
+            except BaseException as error:  # noqa: BLE001 - whoever settles is told
+                ended.set_exception(error)
+            else:
+                ended.set_result(None)
+
+        if isinstance(outcome, Done) or not self._engine.submit_background(settle):
+            settle()
+        return ended
+
+    def _wait_for_room(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
+        if self._waits % LOG_EVERY == 0:
+            logger.warning(
+                "group %s: %d messages of %s wait: %d bytes are decompressed for listeners, "
+                "decompressed_total_max_bytes %d",
+                self._group,
+                len(messages),
+                lane.queue,
+                self.calls.bodies.held,
+                self._settings.decompressed_total_max_bytes,
+            )
+        self._waits += 1
+        self._engine.schedule_after(NO_ROOM_WAIT_MS, partial(self.deliver, lane, messages))
+
+    def _age_ms(self, message: MessageExt) -> int:
+        started = message.properties.get(Prop.CONSUME_START_TIME)
+        return -1 if started is None else self._clock.now_ms - int(started)

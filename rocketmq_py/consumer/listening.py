@@ -1,0 +1,259 @@
+"""What a listener of any shape says about its messages, as an outcome that the core understands.
+
+A handler calls one kind of listener and turns status, exception or nonsense into a `Verdict`. It
+must not know queues or brokers; ``dispatch/listener_calls.py`` calls it. What a program can write
+as a listener is in ``listener.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from attrs import define, field
+
+from rocketmq_py.consumer.core.delivery import Delivery
+from rocketmq_py.consumer.core.lane import Lane
+from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, DONE, Hold, Later, Outcome
+from rocketmq_py.consumer.dispatch.listener_calls import Handler, Verdict
+from rocketmq_py.consumer.listener import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ConsumeOrderlyContext,
+    ConsumeOrderlyStatus,
+    Listening,
+)
+from rocketmq_py.logs import get_logger
+
+if TYPE_CHECKING:
+    from rocketmq_py.message import MessageExt
+    from rocketmq_py.send_result import MessageQueue
+
+logger = get_logger(__name__)
+
+DEAD_LEVEL: Final = -1
+"""The delay level of a listener's context that means the dead letters."""
+
+
+@define(eq=False, repr=False)
+class ConcurrentHandler:
+    """Calls a listener whose messages may be handled in any order."""
+
+    settles: ClassVar = False
+    _group: str
+    _consume: Callable[..., object]
+    _told: set[str] = field(factory=set, init=False)
+
+    def __call__(self, delivery: Delivery) -> Verdict:
+        """Take CONSUME_SUCCESS for done, and everything else for later."""
+        context = ConsumeConcurrentlyContext(delivery.queue)
+        messages = delivery.messages
+        count = len(messages)
+        # A listener of a foreign program may return anything, whatever its annotation says.
+        status = _called(self._group, self._consume, delivery, context)
+        done = 0
+        if status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
+            done = max(0, min(context.ack_index + 1, count))
+        elif status is not ConsumeConcurrentlyStatus.RECONSUME_LATER and status is not _RAISED:
+            _tell_nonsense(self._group, status, delivery, self._told, _CONCURRENTLY)
+        return Verdict(done, _outcome_of(context.delay_level_when_next_consume))
+
+
+@define(eq=False, repr=False)
+class OrderlyHandler:
+    """Calls a listener whose messages of a queue are handled one after the other.
+
+    ``suspend_ms`` gives how long a queue waits whose listener does not say so itself.
+    """
+
+    settles: ClassVar = False
+    _group: str
+    _consume: Callable[..., object]
+    _suspend_ms: Callable[[], int]
+    _told: set[str] = field(factory=set, init=False)
+
+    def __call__(self, delivery: Delivery) -> Verdict:
+        """Take SUCCESS for done, and everything else for a pause of the queue."""
+        context = ConsumeOrderlyContext(delivery.queue)
+        count = len(delivery.messages)
+        status = _called(self._group, self._consume, delivery, context)
+        if not isinstance(status, ConsumeOrderlyStatus):
+            if status is not _RAISED:
+                _tell_nonsense(self._group, status, delivery, self._told, _ORDERLY)
+            status = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        hold = Hold(self._pause_ms(context))
+        match status:
+            case ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
+                return Verdict(0, hold)
+            case ConsumeOrderlyStatus.ROLLBACK if not context.auto_commit:
+                return Verdict(0, hold, again=True)
+            case ConsumeOrderlyStatus.COMMIT | ConsumeOrderlyStatus.ROLLBACK:
+                if context.auto_commit:
+                    self._tell_needless(status)
+                return Verdict(count)
+            case _:
+                return Verdict(count, waits=not context.auto_commit)
+
+    def _pause_ms(self, context: ConsumeOrderlyContext) -> int:
+        pause_ms = context.suspend_current_queue_time_millis
+        if pause_ms < 0:
+            pause_ms = self._suspend_ms()
+        return min(max(pause_ms, SUSPEND_MIN_MS), SUSPEND_MAX_MS)
+
+    def _tell_needless(self, status: ConsumeOrderlyStatus) -> None:
+        level = logging.DEBUG if status.name in self._told else logging.WARNING
+        self._told.add(status.name)
+        logger.log(
+            level,
+            "group %s: the listener returned %s, which counts as SUCCESS: it is for contexts whose "
+            "auto_commit was set to False",
+            self._group,
+            status.name,
+        )
+
+
+SUSPEND_MIN_MS = 10
+SUSPEND_MAX_MS = 30_000
+"""Bounds of the pause of a queue whose listener suspends it, as Java has them."""
+
+
+@define(eq=False, repr=False)
+class DeliveryHandler:
+    """Calls a listener that settles its messages itself, when it likes and from any thread."""
+
+    settles: ClassVar = True
+    _group: str
+    _consume: Callable[..., object]
+
+    def __call__(self, delivery: Delivery) -> Verdict:
+        """Take the return for nothing, and an exception for a `Delivery.nack`."""
+        try:
+            self._consume(delivery)
+        except BaseException:
+            logger.warning(
+                "group %s: the listener raised for %s; %s",
+                self._group,
+                named(delivery),
+                "it was settled before" if delivery.is_settled else "it comes again later",
+                exc_info=True,
+            )
+            return Verdict(0)
+        return Verdict(len(delivery.messages))
+
+
+def handler_of(listening: Listening, group: str, suspend_ms: Callable[[], int]) -> Handler:
+    """Return what calls a listener."""
+    if listening.settles:
+        return DeliveryHandler(group, listening.function)
+    if listening.is_orderly:
+        return OrderlyHandler(group, listening.function, suspend_ms)
+    return ConcurrentHandler(group, listening.function)
+
+
+_RESULTS: Final[dict[object, str]] = {
+    ConsumeConcurrentlyStatus.CONSUME_SUCCESS: "CR_SUCCESS",
+    ConsumeConcurrentlyStatus.RECONSUME_LATER: "CR_LATER",
+    ConsumeOrderlyStatus.SUCCESS: "CR_SUCCESS",
+    ConsumeOrderlyStatus.COMMIT: "CR_COMMIT",
+    ConsumeOrderlyStatus.ROLLBACK: "CR_ROLLBACK",
+    ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT: "CR_LATER",
+    None: "CR_RETURN_NULL",
+}
+
+
+def consume_directly(
+    group: str, listening: Listening, message: MessageExt, queue: MessageQueue
+) -> tuple[str, str | None]:
+    """Let a listener handle one message aside; return Java's ``CMResult`` and a remark."""
+    try:
+        if listening.settles:
+            return _settled_directly(listening, message, queue)
+        context = ConsumeOrderlyContext if listening.is_orderly else ConsumeConcurrentlyContext
+        status = listening.function([message], context(queue))
+        return _RESULTS.get(status, "CR_RETURN_NULL"), None
+    except Exception as error:
+        logger.exception("group %s: the listener failed for %s", group, message.msg_id)
+        return "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
+
+
+def _settled_directly(
+    listening: Listening, message: MessageExt, queue: MessageQueue
+) -> tuple[str, str | None]:
+    outcomes: list[Outcome] = []
+
+    def settle(outcome: Outcome) -> Future[None]:
+        outcomes.append(outcome)
+        ended: Future[None] = Future()
+        ended.set_result(None)
+        return ended
+
+    aside = Lane(queue, message.queue_offset, fetched_at=0.0)
+    aside.put([message])
+    listening.function(
+        Delivery([message], aside, settle, lambda _, delay_ms: (AS_ATTEMPT, delay_ms or 0))
+    )
+    if not outcomes:
+        return "CR_SUCCESS", "the listener has returned and not settled the message yet"
+    return ("CR_SUCCESS" if outcomes == [DONE] else "CR_LATER"), None
+
+
+def named(delivery: Delivery) -> str:
+    """Name the messages of a listener call in a log line: the first, and how many more."""
+    first, more = delivery.message, len(delivery.messages) - 1
+    others = f", and {more} more" if more > 0 else ""
+    return (
+        f"message {first.msg_id} of topic {first.topic}, queue {delivery.queue}, "
+        f"attempt {delivery.attempt}{others}"
+    )
+
+
+_RAISED = object()
+_CONCURRENTLY = "ConsumeConcurrentlyStatus", "CONSUME_SUCCESS"
+_ORDERLY = "ConsumeOrderlyStatus", "SUCCESS"
+
+
+def _called(
+    group: str, consume: Callable[..., object], delivery: Delivery, context: object
+) -> object:
+    """Call the listener; `_RAISED` after an exception, which is logged."""
+    try:
+        return consume(delivery.messages, context)
+    except BaseException:
+        # SystemExit too: a listener must not be able to take a thread away.
+        logger.warning(
+            "group %s: the listener raised for %s; it comes again later",
+            group,
+            named(delivery),
+            exc_info=True,
+        )
+        return _RAISED
+
+
+def _tell_nonsense(
+    group: str, status: object, delivery: Delivery, told: set[str], wanted: tuple[str, str]
+) -> None:
+    """Say once for each type that a listener returned what is no status."""
+    kind = type(status).__name__
+    level = logging.DEBUG if kind in told else logging.WARNING
+    told.add(kind)
+    status_type, success = wanted
+    logger.log(
+        level,
+        "group %s: the listener returned %s instead of a %s for %s; it comes again later: return "
+        "%s.%s",
+        group,
+        "None" if status is None else f"a {kind}",
+        status_type,
+        named(delivery),
+        status_type,
+        success,
+    )
+
+
+def _outcome_of(level: int) -> Outcome:
+    """Turn the delay level of a context into an outcome."""
+    if level == 0:
+        return AS_ATTEMPT
+    return DEAD if level <= DEAD_LEVEL else Later(level)
