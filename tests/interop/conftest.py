@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py import DefaultMQProducer
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from tests.interop.container_engine import VERSION, NoEngineError, engine, load
 from tests.interop.java_tools import ROOT, missing_tools
 from tests.interop.real_broker import RealCluster, real_cluster
@@ -56,6 +58,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(line)
 
 
+QUEUES = 4
 Serve = Callable[..., contextlib.AbstractContextManager[str]]
 
 
@@ -100,6 +103,30 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     """A real 5.3.3 name server and broker, shared by the tests of this folder."""
     with real_cluster(tmp_path_factory.mktemp("real")) as cluster:
         yield cluster
+
+
+OnBoth = Callable[[str], contextlib.AbstractContextManager[str]]
+
+
+@pytest.fixture(params=["embedded", "real"])
+def on_both(request: pytest.FixtureRequest, serve: Serve) -> OnBoth:
+    """Run the test on our broker and on the real one: ``with on_both(topic) as namesrv_addr``.
+
+    The broker has the topic then, with `QUEUES` queues.
+    """
+
+    @contextlib.contextmanager
+    def start(topic: str) -> Iterator[str]:
+        if request.param == "embedded":
+            with serve("--topic", topic) as address:
+                yield address
+        else:
+            cluster: RealCluster = request.getfixturevalue("real")
+            with DefaultMQProducer("topics", namesrv_addr=cluster.namesrv_addr) as producer:
+                producer.create_topic(AUTO_CREATE_TOPIC, topic, QUEUES)
+            yield cluster.namesrv_addr
+
+    return start
 
 
 @pytest.fixture(scope="session")

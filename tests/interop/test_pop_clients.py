@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
 
-import pytest
-
-from rocketmq_py import DefaultMQProducer
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
-from tests.interop.conftest import Serve
+from tests.interop.conftest import OnBoth
 from tests.interop.java_tools import client_program
-from tests.interop.real_broker import RealCluster
 
 MESSAGES = 40
-QUEUES = 4
 VERSION = "5.3.3"
-
-NameServer = Callable[[str], contextlib.AbstractContextManager[str]]
 
 RAW = [
     "POP nothing POLLING_NOT_FOUND 0",
@@ -47,27 +37,9 @@ RAW = [
 """What the program tells of a real 5.3.3 broker."""
 
 
-@pytest.fixture(params=["embedded", "real"])
-def namesrv(request: pytest.FixtureRequest, serve: Serve) -> NameServer:
-    """Start or find a broker with a topic; gives the address of its name server."""
-
-    @contextlib.contextmanager
-    def start(topic: str) -> Iterator[str]:
-        if request.param == "embedded":
-            with serve("--topic", topic) as address:
-                yield address
-        else:
-            cluster: RealCluster = request.getfixturevalue("real")
-            with DefaultMQProducer("pop", namesrv_addr=cluster.namesrv_addr) as producer:
-                producer.create_topic(AUTO_CREATE_TOPIC, topic, QUEUES)
-            yield cluster.namesrv_addr
-
-    return start
-
-
-def test_single_pops_are_answered_as_by_a_real_broker(namesrv: NameServer) -> None:
+def test_single_pops_are_answered_as_by_a_real_broker(on_both: OnBoth) -> None:
     with (
-        namesrv("PopRawTopic") as address,
+        on_both("PopRawTopic") as address,
         client_program(
             VERSION, "PopRaw", address, "PopRawTopic", "PopRawGroup", artifact="rocketmq-tools"
         ) as program,
@@ -78,10 +50,10 @@ def test_single_pops_are_answered_as_by_a_real_broker(namesrv: NameServer) -> No
 
 
 def test_a_push_consumer_in_pop_mode_gets_all_and_what_it_failed_with_again(
-    namesrv: NameServer,
+    on_both: OnBoth,
 ) -> None:
     with (
-        namesrv("PopPushTopic") as address,
+        on_both("PopPushTopic") as address,
         client_program(
             VERSION,
             "PopPush",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -20,11 +20,9 @@ from rocketmq_py.consumer.core.pop_calls import (
 )
 from rocketmq_py.errors import MQBrokerException
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.send_result import MessageQueue
 from tests.client_instances import IdleMember, started_instance
-from tests.interop.conftest import Serve
-from tests.interop.real_broker import RealCluster
+from tests.interop.conftest import OnBoth
 
 TOPIC, GROUP = "PopOfPython", "PopOfPythonGroup"
 EVERYTHING = SubscriptionData(TOPIC, "*")
@@ -64,19 +62,6 @@ TOLD = [
     "hide o0, when it is done new False",
     "ordered then FOUND o2",
 ]
-
-
-@pytest.fixture(params=["embedded", "real"])
-def namesrv(request: pytest.FixtureRequest, serve: Serve) -> Iterator[str]:
-    """Give the name server of a broker that has the topic."""
-    if request.param == "embedded":
-        with serve("--topic", TOPIC) as address:
-            yield address
-        return
-    cluster: RealCluster = request.getfixturevalue("real")
-    with DefaultMQProducer("pop", namesrv_addr=cluster.namesrv_addr) as producer:
-        producer.create_topic(AUTO_CREATE_TOPIC, TOPIC, 4)
-    yield cluster.namesrv_addr
 
 
 class Teller:
@@ -193,8 +178,9 @@ def ordered_pops(teller: Teller, send: Callable[[str], object]) -> None:
     teller.pop("ordered then", ordered._replace(attempt_id="c"), times=False)
 
 
-def test_pops_of_this_client_are_answered_alike(namesrv: str) -> None:
+def test_pops_of_this_client_are_answered_alike(on_both: OnBoth) -> None:
     with (
+        on_both(TOPIC) as namesrv,
         DefaultMQProducer("PopOfPythonSender", namesrv_addr=namesrv) as producer,
         started_instance(namesrv) as instance,
     ):
