@@ -34,10 +34,37 @@ State: TypeAlias = Literal["new", "starting", "running", "failed", "closed"]
 Step: TypeAlias = Callable[[float], object]
 """Undoes something within so many seconds."""
 
+PATIENCE_S = 3.0
+"""How long the end of a client takes at most, unless its program says otherwise."""
 GRACE_S = 0.4
 """How much longer than its ``timeout`` a caller of `Life.end` waits for steps that only end."""
 PATIENCE_MAX_S = 1_000_000.0
 """Longer waits would be refused by the interpreter."""
+
+
+_running: dict["Life", None] = {}
+"""The clients of this process that run, in the order of their starts."""
+
+
+def lives_that_run() -> "list[Life]":
+    """Give what runs in this process, the last that was started first."""
+    return [life for life in reversed(list(_running)) if not life.is_foreign]
+
+
+_leave_until: list[float] = []
+"""When the time is over that this program has since its main thread has ended."""
+
+
+def time_to_leave() -> float:
+    """Give the seconds that are left of the one time-out that the end of a program has.
+
+    It begins with the first who asks. Other threads may keep the program alive for longer: then
+    it begins anew.
+    """
+    now = monotonic()
+    if not _leave_until or now > _leave_until[-1] + GRACE_S:
+        _leave_until[:] = [now + PATIENCE_S]
+    return max(0.0, _leave_until[-1] - now)
 
 
 class Life:
@@ -104,6 +131,7 @@ class Life:
             yield
             if self.state == "closed":
                 raise self._ended_meanwhile()  # noqa: TRY301 - undone as any other failure is
+            _running[self] = None
             self._state = "running"
         except ClientClosedError:
             self._undo_start()
@@ -144,6 +172,7 @@ class Life:
         Returns at once when all is undone. Does nothing in a forked child.
         """
         self._over = True
+        _running.pop(self, None)
         if not self.is_foreign:
             self._undo(timeout)
 
@@ -197,7 +226,7 @@ class Client:
         """Get ready to work."""
         raise NotImplementedError
 
-    def shutdown(self, timeout: float = 3.0) -> None:
+    def shutdown(self, timeout: float = PATIENCE_S) -> None:
         """End it, within little more than ``timeout`` seconds.
 
         What is not done by then goes on in background. May be called again, by any thread and by

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack
 
 from rocketmq_py.client.hooks import RPCHook
-from rocketmq_py.client.life import Client, Life, checked_patience
+from rocketmq_py.client.life import Life, checked_patience
+from rocketmq_py.client.running import Foreground
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.config import ClientConfig, attributes_of
 from rocketmq_py.consumer.listener import (
@@ -65,7 +66,7 @@ _SQL = re.compile(
 """A comparison with a value: what SQL filters hold, and hardly a tag."""
 
 
-class DefaultMQPushConsumer(_Settings, Client):
+class DefaultMQPushConsumer(_Settings, Foreground):
     """Receives messages of a group and hands them to a listener, side by side on a thread pool.
 
     `consumer_group` names the group, whose members share the messages. `config` is a
@@ -81,8 +82,8 @@ class DefaultMQPushConsumer(_Settings, Client):
     are explained in `PushConsumerConfig` and `ClientConfig`. ``rpc_hooks`` see every remote call.
 
     Two programs with different subscriptions in one group lose messages: give each its own group.
-    Threads are daemons, so the program must stay alive by itself and call `shutdown` (or use
-    ``with``) at its end.
+    Threads are daemons, so the program must stay alive: `run` does that until a signal comes. Or
+    it stays alive by itself, and calls `shutdown` (or uses ``with``) at its end.
 
     >>> from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQPushConsumer
     >>> consumer = DefaultMQPushConsumer("shop", namesrv_addr="127.0.0.1:9876")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, Unpack
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.life import Client, Life
+from rocketmq_py.client.life import PATIENCE_S, Client, Life
 from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import ClientConfig, attributes_of
 from rocketmq_py.errors import MQClientException, RocketMQError
@@ -121,7 +121,7 @@ class DefaultMQProducer(_Settings, Client):
         self._engine = None
         engine.close(timeout)
 
-    def shutdown(self, timeout: float = 3.0) -> None:
+    def shutdown(self, timeout: float = PATIENCE_S) -> None:
         """Stop sending: sends in flight get up to ``timeout`` seconds, then `ClientClosedError`.
 
         Returns within little more than ``timeout`` in any case; what is not done by then goes on
