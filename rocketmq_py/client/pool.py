@@ -18,13 +18,12 @@ from attrs import frozen
 from rocketmq_py.client.background import EndingThread
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.client.life import lives_that_run, time_to_leave
+from rocketmq_py.clock import monotonic, monotonic_ns
 from rocketmq_py.config import INSTANCE_NAME_DEFAULT, ClientConfig
 from rocketmq_py.logs import get_logger
 
 _log = get_logger(__name__)
-
-EXIT_TIMEOUT_S = 1.0
 
 
 @frozen(kw_only=True)
@@ -180,21 +179,37 @@ def _forked() -> None:
 
 
 def _exiting() -> None:
-    """End what the program forgot, and say so: unsent messages would be lost in silence."""
+    """Shut down what the program forgot, and say so, within the time of one shutdown.
+
+    That is when its main thread has ended, and all others that are no daemons.
+    """
+    deadline = monotonic() + time_to_leave()
+
+    def left() -> float:
+        return max(0.0, deadline - monotonic())
+
     for thread in threading.enumerate():
         if isinstance(thread, EndingThread):  # whose caller was taken away, by a Ctrl-C perhaps
-            thread.wait(EXIT_TIMEOUT_S)
-    with _pool.lock:
-        forgotten = list(_pool.instances.values())
+            thread.wait(left())
+    forgotten = running_clients()
     if forgotten:
-        _log.warning(
-            "%s not shut down: call shutdown(), or use it in a with block",
-            _told(instance.client_id for instance in forgotten),
+        _log.warning("%s", _told(forgotten))
+    for life in lives_that_run():
+        life.end(left())
+    with _pool.lock:
+        instances = list(_pool.instances.values())
+    for instance in instances:  # of no client
+        instance.end(left())
+
+
+def _told(forgotten: tuple[RunningClient, ...]) -> str:
+    ids = sorted(one.client_id for one in forgotten)
+    who = f"client {ids[0]} was" if len(ids) == 1 else f"clients {', '.join(ids)} were"
+    told = f"{who} not shut down: call shutdown(), or use it in a with block"
+    groups = sorted(group for one in forgotten for group in one.consumer_groups)
+    if groups:
+        told += (
+            f". The program has ended, so group {', '.join(groups)} receives nothing more here: "
+            "to stay alive, end it with consumer.run(), which waits for SIGINT or SIGTERM"
         )
-    for instance in forgotten:
-        instance.end(EXIT_TIMEOUT_S)
-
-
-def _told(ids: Iterable[str]) -> str:
-    names = sorted(ids)
-    return f"client {names[0]} was" if len(names) == 1 else f"clients {', '.join(names)} were"
+    return told

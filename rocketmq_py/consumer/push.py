@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.life import Life, checked_patience
+from rocketmq_py.client.running import Foreground
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.config import ClientConfig, attributes_of
 from rocketmq_py.consumer.listener import (
@@ -66,7 +67,7 @@ _SQL = re.compile(
 """A comparison with a value: what SQL filters hold, and hardly a tag."""
 
 
-class DefaultMQPushConsumer(_Settings):
+class DefaultMQPushConsumer(_Settings, Foreground):
     """Receives messages of a group and hands them to a listener, side by side on a thread pool.
 
     `consumer_group` names the group, whose members share the messages. `config` is a
@@ -82,8 +83,8 @@ class DefaultMQPushConsumer(_Settings):
     are explained in `PushConsumerConfig` and `ClientConfig`. ``rpc_hooks`` see every remote call.
 
     Two programs with different subscriptions in one group lose messages: give each its own group.
-    Threads are daemons, so the program must stay alive by itself and call `shutdown` (or use
-    ``with``) at its end.
+    Threads are daemons, so the program must stay alive: `run` does that until a signal comes. Or
+    it stays alive by itself, and calls `shutdown` (or uses ``with``) at its end.
 
     >>> from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQPushConsumer
     >>> consumer = DefaultMQPushConsumer("shop", namesrv_addr="127.0.0.1:9876")
@@ -199,16 +200,6 @@ class DefaultMQPushConsumer(_Settings):
             timeout = self.config.await_termination_millis_when_shutdown / 1000
         self._life.end(checked_patience(timeout))
 
-    def __enter__(self) -> Self:
-        """Start, unless it is running already."""
-        if self._life.state != "running":
-            self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Shut down."""
-        self.shutdown()
-
     def suspend(self) -> None:
         """Stop pulling; messages that are here already still reach the listener."""
         self._running().intake.suspend()
@@ -218,11 +209,6 @@ class DefaultMQPushConsumer(_Settings):
         member = self._running()
         member.intake.resume()
         member.engine.rebalance_soon()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is started and not yet shut down."""
-        return self._life.state == "running" and not self._life.is_foreign
 
     # --- while it runs ------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from concurrent.futures import Future, InvalidStateError
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import SendMessageContext
+from rocketmq_py.client.last_sends import LastSends
 from rocketmq_py.errors import (
     ClientClosedError,
     MQClientException,
@@ -21,6 +22,7 @@ from rocketmq_py.errors import (
     SendFailedError,
 )
 from rocketmq_py.logs import get_logger
+from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode, possibly_stored
 from rocketmq_py.producer.outcome import CallbackFuture
 from rocketmq_py.producer.selection import QueueSelection
@@ -80,10 +82,11 @@ class Sender:
     def __init__(self, kernel: SendKernel, selection: QueueSelection) -> None:
         self.kernel = kernel
         self._selection = selection
-        self._unfinished: dict[int, Outgoing | _AsyncSend] = {}
-        self._drained = threading.Event()
-        self._draining = False
+        self._unfinished: dict[int, object] = {}
+        self._waiters: list[threading.Event] = []  # who waits until none is unfinished
+        self._lost: list[int] = []  # messages, by sends that failed while somebody waited so
         self._closed = kernel.stop
+        self._last_sends = LastSends(self.wait_for_unfinished)
         self.workers = WorkerPool(
             "rocketmq-async-sender",
             kernel.config.async_sender_threads,
@@ -185,6 +188,8 @@ class Sender:
         attempts = self._attempts(outgoing, timeout_ms, ASYNC, choose)
         send = _AsyncSend(self, outgoing, attempts, callback)
         self.enter(send)
+        if not self._last_sends.is_watching:
+            self._last_sends.watch()
         send.begin()
         return send.future
 
@@ -240,34 +245,54 @@ class Sender:
     def __len__(self) -> int:
         return len(self._unfinished)
 
-    def enter(self, send: "Outgoing | _AsyncSend") -> None:
-        """Note a send that begins."""
+    def enter(self, send: object) -> None:
+        """Note a send, or the end of a transaction, that begins."""
         self._unfinished[id(send)] = send
 
-    def leave(self, send: "Outgoing | _AsyncSend") -> None:
-        """Take out a send that has ended and been told."""
+    def leave(self, send: object) -> None:
+        """Take out what has ended and been told."""
         self._unfinished.pop(id(send), None)
-        if self._draining and not self._unfinished:
-            self._drained.set()
+        if self._waiters and not self._unfinished:
+            for waiter in list(self._waiters):
+                waiter.set()
 
     @property
     def is_closed(self) -> bool:
         """Whether sends that have not ended will not."""
         return self._closed.is_set()
 
+    def wait_for_unfinished(self, timeout: float) -> None:
+        """Wait until no send is under way, at most ``timeout`` seconds."""
+        none_left = threading.Event()
+        self._waiters.append(none_left)  # before the look, so that the last one sees it
+        if self._unfinished:
+            none_left.wait(timeout)
+        self._waiters.remove(none_left)
+
     def drain(self, timeout: float) -> None:
         """Wait up to ``timeout`` seconds for unfinished sends; those that are left fail."""
-        self._draining = True
-        if self._unfinished:
-            self._drained.wait(timeout)
+        self.wait_for_unfinished(timeout)
         self._closed.set()
         for send in list(self._unfinished.values()):
             if isinstance(send, _AsyncSend):
                 send.end_by_close()
+        if self._lost:
+            _log.warning(
+                "producer %s ends with %d messages of send_async that no broker has confirmed, "
+                "they may be lost: wait for their futures first, or give shutdown more time",
+                self.kernel.group,
+                sum(self._lost),
+            )
+
+    def failed(self, message: Message) -> None:
+        """Take that an asynchronous send has failed: at the end perhaps nobody looks any more."""
+        if self._waiters or self.is_closed:
+            self._lost.append(len(message) if isinstance(message, MessageBatch) else 1)
 
     def close(self, timeout: float) -> None:
         """End the sender threads within ``timeout`` seconds."""
         self.workers.close(timeout, drop=True)
+        self._last_sends.close()
 
 
 class _AsyncSend:
@@ -422,6 +447,8 @@ class _AsyncSend:
                 self.future.set_exception(error)
         except InvalidStateError:
             return
+        if error is not None:
+            self._sender.failed(self._outgoing.message)
         if self._callback is not None:
             instance = self._sender.kernel.instance
             instance.submit_callback(_call_back, self._callback, result, error)

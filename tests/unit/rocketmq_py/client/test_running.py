@@ -1,0 +1,89 @@
+"""Running in the foreground; with real programs and signals in ``test_leaving.py``."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from rocketmq_py.client.life import Life
+from rocketmq_py.client.running import SIGNALS, Foreground
+from rocketmq_py.errors import ClientClosedError, IllegalStateError
+
+WAIT_S = 20.0
+
+
+class Receiver(Foreground):
+    """A client that does something when it starts."""
+
+    def __init__(self, signals: tuple[signal.Signals, ...] = ()) -> None:
+        self._life = Life(lambda: "the receiver")
+        self._signals = signals
+        self.starts = 0
+
+    def start(self) -> None:
+        with self._life.starting():
+            self.starts += 1
+            self._life.at_end(lambda _: None)
+            for number in self._signals:
+                signal.raise_signal(number)
+
+
+def handlers() -> list[object]:
+    return [signal.getsignal(number) for number in SIGNALS]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_during_the_start_ends_it_when_it_has_started(number: signal.Signals) -> None:
+    before, receiver = handlers(), Receiver((number,))
+    receiver.run()
+    assert (receiver.starts, receiver.is_running, handlers() == before) == (1, False, True)
+
+
+def test_several_signals_end_it_once() -> None:
+    before, receiver = handlers(), Receiver((signal.SIGTERM, signal.SIGINT, signal.SIGTERM))
+    receiver.run()
+    assert not receiver.is_running
+    assert handlers() == before
+
+
+def test_what_has_run_does_not_run_again() -> None:
+    before, receiver = handlers(), Receiver((signal.SIGTERM,))
+    receiver.run()
+    with pytest.raises(ClientClosedError):
+        receiver.run()
+    assert handlers() == before
+
+
+def test_outside_the_main_thread_nothing_is_started() -> None:
+    receiver, errors = Receiver(), []
+
+    def run() -> None:
+        try:
+            receiver.run()
+        except IllegalStateError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(WAIT_S)
+    assert "call start() in this thread" in errors[0]
+    assert receiver.starts == 0
+
+
+def test_a_handler_that_is_not_pythons_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign, getsignal = signal.SIGINT, signal.getsignal
+    monkeypatch.setattr(
+        signal, "getsignal", lambda number: None if number == foreign else getsignal(number)
+    )
+    set_for: list[signal.Signals] = []
+    set_signal = signal.signal
+
+    def note(number: signal.Signals, handler: object) -> object:
+        set_for.append(number)
+        return set_signal(number, handler)  # type: ignore[arg-type] # whatever it was
+
+    monkeypatch.setattr(signal, "signal", note)
+    Receiver((signal.SIGTERM,)).run()
+    assert foreign not in set_for
