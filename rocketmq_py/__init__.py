@@ -17,11 +17,12 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
     from rocketmq_py.client.pool import RunningClient, running_clients
-    from rocketmq_py.client.queue_access import NamespacedQueueAccess, QueueAccess, QueueBounds
+    from rocketmq_py.client.queue_access import NamespacedQueueAccess, QueueAccess
     from rocketmq_py.client.queue_pulls import PulledRun
     from rocketmq_py.client.queue_requests import RawPull
     from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendOutcome, SendRun
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
+    from rocketmq_py.client.topic_questions import QueueBounds
     from rocketmq_py.clock import ApplicationClock, Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
     from rocketmq_py.consumer.listener import (
@@ -92,11 +93,12 @@ if TYPE_CHECKING:
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
     "client.pool": "RunningClient running_clients",
-    "client.queue_access": "NamespacedQueueAccess QueueAccess QueueBounds",
+    "client.queue_access": "NamespacedQueueAccess QueueAccess",
     "client.queue_pulls": "PulledRun",
     "client.queue_requests": "RawPull",
     "client.queue_sends": "RawSend RunOutcome SendOutcome SendRun",
     "client.raw_messages": "MessageIds RawMessages",
+    "client.topic_questions": "QueueBounds",
     "clock": "ApplicationClock Clock SystemClock",
     "config": "ClientConfig Credentials TlsConfig",
     "consumer.listener": (

@@ -173,7 +173,7 @@ def test_a_delayed_send_is_taken_back_by_its_handle(
         access.recall("T", "no handle")
     elsewhere = RecallHandle("T", "broker-z", 1, "A" * 32).encode()
     with pytest.raises(MQClientException, match="broker-z is in no route"):
-        access.recall("T", elsewhere)
+        access.recall("T", elsewhere).result(5)
 
 
 def test_refusals_and_unknown_topics_are_errors(

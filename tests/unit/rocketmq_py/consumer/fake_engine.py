@@ -26,6 +26,7 @@ from rocketmq_py.protocol.headers.consume import PullMessageResponseHeader
 from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 from rocketmq_py.send_result import MessageQueue
+from rocketmq_py.transport.calls import Done
 from tests.records import encode_record
 
 GROUP = "group-under-test"
@@ -146,6 +147,13 @@ class FakeEngine(ClientInstance):
         self.pulls.append((command, future))
         self.log.append("PULL_MESSAGE")
         return future
+
+    def begin(self, address: str, command: RemotingCommand, timeout_ms: int, done: Done) -> None:
+        def ended(call: Future[RemotingCommand]) -> None:
+            error = call.exception()
+            done(None if error else call.result(), cast("RocketMQError | None", error))
+
+        self.invoke_async(address, command, timeout_ms).add_done_callback(ended)
 
     def post(self, address: str, command: RemotingCommand) -> None:
         self.oneways.append(command)
