@@ -183,11 +183,30 @@ class QueueAccess(Caller):
 
     def bounds(self, topic: str) -> Bounds:
         """Return the bounds of every queue of a topic: a request (202) per broker, all at once."""
-        self.read_queues(topic)
-        places = [(topic, broker_name) for broker_name in self.broker_names(topic)]
-        found: Bounds = {}
-        for answer in self._ask_bounds(places).result().values():
-            found |= value_of(answer)
+        return value_of(self.bounds_of_topics([topic])[topic])
+
+    def bounds_of_topics(self, topics: Iterable[str]) -> dict[str, Bounds | RocketMQError]:
+        """Ask for the bounds of every queue of many topics, all brokers side by side.
+
+        Returns for each topic what `bounds` returns or raises.
+        """
+        routes = self.read_queues_of(topics)
+        places = [
+            (topic, broker_name)
+            for topic, queues in routes.items()
+            if not isinstance(queues, RocketMQError)
+            for broker_name in self.broker_names(topic)
+        ]
+        found: dict[str, Bounds | RocketMQError] = {
+            topic: queues if isinstance(queues, RocketMQError) else {}
+            for topic, queues in routes.items()
+        }
+        for (topic, _), answer in self._ask_bounds(places).result().items():
+            known = found[topic]
+            if isinstance(answer, RocketMQError):
+                found[topic] = known if isinstance(known, RocketMQError) else answer
+            elif not isinstance(known, RocketMQError):
+                known.update(answer)
         return found
 
     def bounds_at(self, topic: str, broker_name: str) -> Bounds:
