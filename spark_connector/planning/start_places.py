@@ -12,7 +12,8 @@ from functools import partial
 
 from attrs import evolve
 
-from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
+from rocketmq_py import MessageQueue
+from rocketmq_py.raw import QueueAccess, QueueBounds, RawMessages
 from spark_connector.errors import GO_ON, OptionError
 from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start, look
 from spark_connector.options.read_options import ReadOptions

@@ -10,17 +10,9 @@ from queue import SimpleQueue
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import (
-    FlowControlError,
-    MessageQueue,
-    NamespacedQueueAccess,
-    NoRouteError,
-    QueueAccess,
-    RunOutcome,
-    SendOutcome,
-    SendRun,
-)
+from rocketmq_py import FlowControlError, MessageQueue, NoRouteError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.raw import NamespacedQueueAccess, QueueAccess, RunOutcome, SendOutcome, SendRun
 
 ID = "UNIQ_KEY\x01A\x02"
 

@@ -9,15 +9,11 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
     Credentials,
-    MessageIds,
     MessageQueue,
     MQBrokerException,
     MQClientException,
     NoRouteError,
     NotStartedError,
-    QueueAccess,
-    QueueBounds,
-    RawMessages,
     RecallHandle,
     RemotingConnectException,
     SendStatus,
@@ -27,6 +23,7 @@ from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
+from rocketmq_py.raw import MessageIds, QueueAccess, QueueBounds, RawMessages
 from tests.waiting import until
 
 QUEUE = MessageQueue("T", "broker-a", 0)
