@@ -2,8 +2,8 @@
 
 The public names, and nothing else: each is imported from its module when it is first used, so
 that importing the package costs nothing and a producer does not load the consumer. Begin with
-`Message`, `DefaultMQProducer` and `DefaultMQPushConsumer`. For tests without a server there is
-`embedded_broker`, for other API shapes `compat`.
+`Message`, `DefaultMQProducer` and `DefaultMQPushConsumer`. Bulk tools are in `rocketmq_py.raw`. For
+tests without a server there is `embedded_broker`, for other API shapes `compat`.
 
 >>> from rocketmq_py import Message
 >>> Message("orders", b"cancel 42").set_delay_time_sec(1800).get_delay_time_sec()
@@ -17,11 +17,8 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
     from rocketmq_py.client.pool import RunningClient, running_clients
-    from rocketmq_py.client.queue_access import NamespacedQueueAccess, QueueAccess, QueueBounds
-    from rocketmq_py.client.queue_pulls import PulledRun
-    from rocketmq_py.client.queue_requests import RawPull
-    from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendOutcome, SendRun
-    from rocketmq_py.client.raw_messages import MessageIds, RawMessages
+    from rocketmq_py.client.queue_access import QueueAccess
+    from rocketmq_py.client.topic_questions import QueueBounds
     from rocketmq_py.clock import ApplicationClock, Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
     from rocketmq_py.consumer.core.delivery import Delivery
@@ -98,11 +95,8 @@ if TYPE_CHECKING:
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
     "client.pool": "RunningClient running_clients",
-    "client.queue_access": "NamespacedQueueAccess QueueAccess QueueBounds",
-    "client.queue_pulls": "PulledRun",
-    "client.queue_requests": "RawPull",
-    "client.queue_sends": "RawSend RunOutcome SendOutcome SendRun",
-    "client.raw_messages": "MessageIds RawMessages",
+    "client.queue_access": "QueueAccess",
+    "client.topic_questions": "QueueBounds",
     "clock": "ApplicationClock Clock SystemClock",
     "config": "ClientConfig Credentials TlsConfig",
     "consumer.core.delivery": "Delivery",
@@ -179,7 +173,6 @@ __all__ = [
     "Message",
     "MessageBatch",
     "MessageExt",
-    "MessageIds",
     "MessageListenerConcurrently",
     "MessageListenerOrderly",
     "MessageModel",
@@ -187,18 +180,13 @@ __all__ = [
     "MessageQueueSelector",
     "MessageSelector",
     "NameServerUnavailableError",
-    "NamespacedQueueAccess",
     "NoRouteError",
     "NotStartedError",
     "PermissionDeniedError",
     "ProducerConfig",
-    "PulledRun",
     "PushConsumerConfig",
     "QueueAccess",
     "QueueBounds",
-    "RawMessages",
-    "RawPull",
-    "RawSend",
     "RecallHandle",
     "RecallNotSupportedError",
     "RemotingCommandException",
@@ -214,14 +202,11 @@ __all__ = [
     "ResponseCode",
     "RocketMQError",
     "RouteTimeoutError",
-    "RunOutcome",
     "RunningClient",
     "SendAttempt",
     "SendCallback",
     "SendFailedError",
-    "SendOutcome",
     "SendResult",
-    "SendRun",
     "SendStatus",
     "SendTimeoutError",
     "SystemClock",

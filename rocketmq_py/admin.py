@@ -5,9 +5,12 @@ address it asks; none is looked up. Must not know producers, consumers or topics
 for themselves is in `client/queries.py`. Read on: `protocol/bodies/timers.py`.
 """
 
-from typing import Unpack
+from collections.abc import Callable
+from typing import Generic, TypeVar, Unpack
 
-from rocketmq_py.client.answers import check_answer
+from attrs import frozen
+
+from rocketmq_py.client.asking import Address, Asker, Question
 from rocketmq_py.client.caller import Caller
 from rocketmq_py.config import ClientSettings, split_host_port
 from rocketmq_py.errors import ConfigError
@@ -19,7 +22,23 @@ from rocketmq_py.protocol.bodies.timers import (
 )
 from rocketmq_py.protocol.bodies.topics import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.command import RemotingCommand
+
+_T = TypeVar("_T")
+
+
+@frozen
+class _Asked(Generic[_T]):
+    """What is asked by a code alone, and how the body of an answer is read."""
+
+    code: RequestCode
+    read: Callable[[bytes], _T]
+
+
+_RUNTIME = _Asked(RequestCode.GET_BROKER_RUNTIME_INFO, RuntimeInfo.decode)
+_DELAY_OFFSETS = _Asked(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets.decode)
+_CHECK_POINT = _Asked(RequestCode.GET_TIMER_CHECK_POINT, TimerCheckpoint.decode)
+_METRICS = _Asked(RequestCode.GET_TIMER_METRICS, TimerCounts.decode)
+_CLUSTER = _Asked(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo.decode)
 
 
 class DefaultMQAdminExt(Caller):
@@ -54,26 +73,25 @@ class DefaultMQAdminExt(Caller):
 
         A real 5.3.3 broker refuses with code 1 during the first second of its life.
         """
-        return RuntimeInfo.decode(self._ask(addr, RequestCode.GET_BROKER_RUNTIME_INFO)).table
+        return self._ask(addr, _RUNTIME).table
 
     def get_all_delay_offset(self, addr: str) -> DelayOffsets:
         """Ask a broker how far each delay level has come (45)."""
-        return DelayOffsets.decode(self._ask(addr, RequestCode.GET_ALL_DELAY_OFFSET))
+        return self._ask(addr, _DELAY_OFFSETS)
 
     def get_timer_check_point(self, addr: str) -> TimerCheckpoint:
         """Ask a 5.x broker for its timers' last check point (60)."""
-        return TimerCheckpoint.decode(self._ask(addr, RequestCode.GET_TIMER_CHECK_POINT))
+        return self._ask(addr, _CHECK_POINT)
 
     def get_timer_metrics(self, addr: str) -> TimerCounts:
         """Ask a 5.x broker how many timers wait, by topic (61)."""
-        return TimerCounts.decode(self._ask(addr, RequestCode.GET_TIMER_METRICS))
+        return self._ask(addr, _METRICS)
 
     def examine_broker_cluster_info(self, addr: str) -> ClusterInfo:
         """Ask a name server for every broker and its addresses (106); brokers answer code 3."""
-        return ClusterInfo.decode(self._ask(addr, RequestCode.GET_BROKER_CLUSTER_INFO))
+        return self._ask(addr, _CLUSTER)
 
-    def _ask(self, addr: str, code: RequestCode) -> bytes:
+    def _ask(self, addr: str, asked: _Asked[_T]) -> _T:
         split_host_port(addr)
-        answer = self._instance.remoting.invoke(addr, RemotingCommand(code), self.timeout_millis)
-        check_answer(answer, addr)
-        return answer.body
+        question = Question(Address(addr), asked.code, lambda answer, _: asked.read(answer.body))
+        return Asker(self._instance).answer(question, self.timeout_millis)

@@ -61,7 +61,7 @@ class Message:
 
     `unique_key` is the message's id (UNIQ_KEY). Without it the first send gives one. A program that
     keeps it can send the message again after a crash, and consumers see in `MessageExt.msg_id`
-    that both are one. `MessageIds` hands out ids that RocketMQ's tools find; any other 1 to 255
+    that both are one. `raw.MessageIds` hands out ids that RocketMQ's tools find; any other 1 to 255
     visible ASCII characters without a comma are possible.
 
     The body must be bytes, topic and properties text: TypeError otherwise. Raises ValueError for

@@ -5,7 +5,7 @@ who asked. The classes are in ``errors.py``.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rocketmq_py.errors import (
     DelayOutOfRangeError,
@@ -65,11 +65,21 @@ def is_refusal(answer: RemotingCommand) -> bool:
 
 def lacks_queue(error: BaseException | None) -> bool:
     """Whether a broker says that it does not have the queue, so that a newer route may help."""
-    if not isinstance(error, MQBrokerException):
-        return False
-    if error.code == ResponseCode.SYSTEM_ERROR:
-        return _NO_QUEUE_4X in (error.remark or "").lower()
-    return error.code in _NO_QUEUE
+    return isinstance(error, MQBrokerException) and _says_no_queue(error.code, error.remark)
+
+
+def answers_lack_queue(answers: Iterable[object]) -> bool:
+    """Whether one of these is an answer that says so."""
+    return any(
+        isinstance(one, RemotingCommand) and one.code and _says_no_queue(one.code, one.remark)
+        for one in answers
+    )
+
+
+def _says_no_queue(code: int, remark: str | None) -> bool:
+    if code == ResponseCode.SYSTEM_ERROR:
+        return _NO_QUEUE_4X in (remark or "").lower()
+    return code in _NO_QUEUE
 
 
 def broker_error(

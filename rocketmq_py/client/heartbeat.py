@@ -6,19 +6,16 @@ Failures are logged, never raised: the next heartbeat mends them. Must not know 
 that is ``instance.py``.
 """
 
-import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
 
 from rocketmq_py.client.absences import Absences
-from rocketmq_py.client.answers import broker_error
+from rocketmq_py.client.asking import Address, Asker, Question, nothing
 from rocketmq_py.client.consumer_face import ConsumerFace
-from rocketmq_py.client.remoting import Remoting
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.errors import MQBrokerException
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.client import UnregisterClientRequestHeader
-from rocketmq_py.transport.calls import Done
 
 UNREGISTER_TIMEOUT_MS = 1_000
 
@@ -49,79 +46,61 @@ def heartbeat_body(
 
 
 def send_heartbeat(
-    remoting: Remoting,
-    absences: Absences,
-    address: str,
-    body: bytes,
-    timeout_ms: float,
-    told: Callable[[], object],
-) -> None:
-    """Send one heartbeat to one broker; ``told`` is called when it has answered or failed."""
-    command = RemotingCommand(code=RequestCode.HEART_BEAT, body=body)
+    asker: Asker, absences: Absences, address: str, body: bytes, timeout_ms: float
+) -> Future[None]:
+    """Send one heartbeat to one broker; the future is done when it has answered or failed."""
 
-    def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-        if answer is None:
-            absences.failed(address, "heartbeat", error)
-        elif answer.code != ResponseCode.SUCCESS:
-            absences.failed(address, "heartbeat", broker_error(answer, address))
-        else:
+    def report(error: BaseException | None) -> None:
+        if error is None:
             absences.answered(address)
-        told()
+        else:
+            absences.failed(address, "heartbeat", error)
 
-    _begin(remoting, address, command, timeout_ms, done)
+    question = Question(Address(address), RequestCode.HEART_BEAT, nothing, body=body)
+    return _reported(asker.ask(question, timeout_ms), report)
 
 
 def unregister(
-    remoting: Remoting,
-    absences: Absences,
-    address: str,
-    client_id: str,
-    group: str,
-    told: Callable[[], object],
-    *,
-    producer: bool,
-) -> None:
-    """Tell one broker that a group of this client is gone; ``told`` as in `send_heartbeat`."""
+    asker: Asker, absences: Absences, address: str, client_id: str, group: str, *, producer: bool
+) -> Future[None]:
+    """Tell one broker that a group of this client is gone; the future as in `send_heartbeat`."""
     header = UnregisterClientRequestHeader(
         client_id=client_id,
         producer_group=group if producer else None,
         consumer_group=None if producer else group,
     )
-    command = RemotingCommand(code=RequestCode.UNREGISTER_CLIENT, ext_fields=header.to_ext())
 
-    def done(_: RemotingCommand | None, error: RocketMQError | None) -> None:
-        if error is not None:
+    def report(error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, MQBrokerException):
             absences.failed(address, f"goodbye of group {group}", error)
-        told()
 
-    _begin(remoting, address, command, UNREGISTER_TIMEOUT_MS, done)
+    code = RequestCode.UNREGISTER_CLIENT
+    question = Question(Address(address), code, nothing, header.to_ext())
+    return _reported(asker.ask(question, UNREGISTER_TIMEOUT_MS), report)
 
 
-def _begin(
-    remoting: Remoting, address: str, command: RemotingCommand, timeout_ms: float, done: Done
-) -> None:
-    try:
-        remoting.begin(address, command, timeout_ms, done)
-    except RocketMQError as error:
-        done(None, error)
+def _reported(answer: Future[None], report: Callable[[BaseException | None], None]) -> Future[None]:
+    """Return a future that is done when the outcome of a call is reported; it never fails."""
+    told: Future[None] = Future()
+
+    def ended(call: Future[None]) -> None:
+        try:
+            report(call.exception())
+        finally:
+            told.set_result(None)
+
+    answer.add_done_callback(ended)
+    return told
 
 
 class Told:
     """Which of some brokers were not told yet; told is also who cannot be reached."""
 
-    def __init__(self, addresses: Collection[str]) -> None:
-        self._left = set(addresses)
-        self._changed = threading.Condition()
-
-    def one(self, address: str) -> None:
-        """Count one of them."""
-        with self._changed:
-            self._left.discard(address)
-            self._changed.notify_all()
+    def __init__(self, calls: Iterable[tuple[str, Future[None]]]) -> None:
+        self._calls = dict(calls)
 
     def wait(self, timeout: float, address: str | None = None) -> bool:
         """Wait for one of them, or for all; False when ``timeout`` seconds were not enough."""
-        with self._changed:
-            if address is not None:
-                return self._changed.wait_for(lambda: address not in self._left, timeout)
-            return self._changed.wait_for(lambda: not self._left, timeout)
+        wanted = self._calls.items()
+        calls = [call for name, call in wanted if address is None or name == address]
+        return not wait(calls, timeout).not_done

@@ -11,10 +11,12 @@ which queue), ``remoting.py`` (connections, hooks, signatures), ``heartbeat.py``
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
 from rocketmq_py.client.absences import Absences
+from rocketmq_py.client.asking import Asker
 from rocketmq_py.client.background import GrowingPool, Timer, TimerHandle, WorkerPool
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.client.consumer_face import ConsumerFace
@@ -125,6 +127,7 @@ class ClientInstance:
             background=self._background,
             run_user_code=self.submit_callback,
         )
+        self._asker = Asker(self)
         self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
         self.look_at_routes = self._in_background(self._poll)
         """Ask for all routes now, in background; calls while that goes on are merged."""
@@ -253,18 +256,16 @@ class ClientInstance:
     def _unregister(self, group: str, wait_s: float, *, producer: bool) -> None:
         # Only brokers with a connection know this client: the others need no word.
         known = self.connections.addresses() & self.routes.broker_addresses(masters_only=False)
-        told = Told(known)
-        for address in known:
-            unregister(
-                self.remoting,
-                self.absences,
+        calls = [
+            (
                 address,
-                self.client_id,
-                group,
-                partial(told.one, address),
-                producer=producer,
+                unregister(
+                    self._asker, self.absences, address, self.client_id, group, producer=producer
+                ),
             )
-        told.wait(wait_s)
+            for address in known
+        ]
+        Told(calls).wait(wait_s)
 
     # --- background ------------------------------------------------------------------------
 
@@ -344,10 +345,8 @@ class ClientInstance:
 
         Failures are logged, never raised. Returns whom a caller may still wait for.
         """
-        addresses = self._brokers_to_greet()
-        told = Told(addresses)
-        for address in addresses:
-            self._heartbeat(address, partial(told.one, address))
+        calls = [(address, self._heartbeat(address)) for address in self._brokers_to_greet()]
+        told = Told(calls)
         told.wait(wait_s)
         return told
 
@@ -356,15 +355,16 @@ class ClientInstance:
             masters_only = not self._consumers
         return self.routes.broker_addresses(masters_only=masters_only)
 
-    def _heartbeat(self, address: str, told: Callable[[], object] = int) -> None:
+    def _heartbeat(self, address: str) -> Future[None]:
         with self._lock:
             groups, consumers = list(self._producers), list(self._consumers.values())
         if not self.is_running or not (groups or consumers):
-            told()
-            return
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
         body = heartbeat_body(self.client_id, groups, consumers, unit_mode=self.config.unit_mode)
         timeout_ms = self.config.mq_client_api_timeout
-        send_heartbeat(self.remoting, self.absences, address, body, timeout_ms, told)
+        return send_heartbeat(self._asker, self.absences, address, body, timeout_ms)
 
     def _in_background(self, task: Callable[[], None]) -> Callable[[], None]:
         """Wrap a blocking periodic task: off the timer thread, and never twice at a time."""

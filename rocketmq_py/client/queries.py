@@ -6,26 +6,26 @@ about one queue are in ``queue_requests.py``.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from attrs import frozen
 
-from rocketmq_py.client.answers import check_answer
+from rocketmq_py.client.asking import Address, Question, nothing
 from rocketmq_py.client.call_bodies import CallBodies
+from rocketmq_py.client.fan_out import first_error
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queue_requests import QueueRequests
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import (
     MQBrokerException,
     MQClientException,
-    NoRouteError,
     RemotingCommandException,
-    RemotingException,
+    RocketMQError,
 )
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import decode_offset_id
-from rocketmq_py.protocol.headers import Header
 from rocketmq_py.protocol.headers.admin import CreateTopicRequestHeader
 from rocketmq_py.protocol.headers.consume import (
     QueryMessageRequestHeader,
@@ -38,6 +38,8 @@ CREATE_ATTEMPTS = 5
 UNIQUE_MAX = 32
 THREE_DAYS_MS = 3 * 24 * 3_600_000
 INT64_MAX = 2**63 - 1
+
+_FOUND_OR_NOT: Final = frozenset({int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND)})
 
 
 @frozen
@@ -70,7 +72,6 @@ class Queries(QueueRequests):
         Raises the first failure when no master has it then; `NoRouteError` when nobody knows
         ``key``.
         """
-        masters = self._masters_of(key)
         text = ",".join(f"+{name}={value}" for name, value in (attributes or {}).items())
         header = CreateTopicRequestHeader(
             topic=topic,
@@ -83,31 +84,21 @@ class Queries(QueueRequests):
             order=False,
             attributes=text or None,
         )
-        first: Exception | None = None
-        created = False
-        for _, address in masters:
-            try:
-                self._create_at(address, topic, header)
-                created = True
-            except (RemotingException, MQBrokerException) as error:
-                first = first or error
-        if first is not None and not created:
+        code, fields = RequestCode.UPDATE_AND_CREATE_TOPIC, header.to_ext()
+        masters = self._asker.brokers(key, masters=True)
+        left = {one.name: Question(one, code, nothing, fields, topic=topic) for one in masters}
+        for _ in range(CREATE_ATTEMPTS):
+            answers = self._asker.ask_all(left, self._timeout_ms)
+            left = {name: left[name] for name, one in answers.items() if one is not None}
+            if not left:
+                break
+        first = first_error(answers.values())
+        if first is not None and len(left) == len(masters):
             raise MQClientException(
-                f"topic {topic} could not be created at any of {[a for _, a in masters]}: {first}",
-                response_code=getattr(first, "response_code", None),
+                f"topic {topic} could not be created at any of {sorted(left)}: {first}",
+                response_code=first.response_code,
                 topic=topic,
             ) from first
-
-    def _create_at(self, address: str, topic: str, header: CreateTopicRequestHeader) -> None:
-        for attempt in range(1, CREATE_ATTEMPTS + 1):
-            try:
-                answer = self._ask_at(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
-                check_answer(answer, address, topic)
-            except (RemotingException, MQBrokerException):
-                if attempt == CREATE_ATTEMPTS:
-                    raise
-            else:
-                return
 
     # --- messages --------------------------------------------------------------------------
 
@@ -131,12 +122,20 @@ class Queries(QueueRequests):
             return self._by_unique_id(topic, msg_id)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         # An id that a client made has the same look, and would name a stranger: ask none.
-        if address in self._instance.routes.broker_addresses(masters_only=False):
-            header = ViewMessageRequestHeader(offset=offset, topic=topic)
-            answer = self._ask_at(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
-            if answer.code == ResponseCode.SUCCESS:
-                return CallBodies(self._instance.config).message(decode_record(answer.body))
-        return self._by_unique_id(topic, msg_id)
+        if address not in self._instance.routes.broker_addresses(masters_only=False):
+            return self._by_unique_id(topic, msg_id)
+        question = Question(
+            Address(address),
+            RequestCode.VIEW_MESSAGE_BY_ID,
+            lambda answer, _: decode_record(answer.body),
+            ViewMessageRequestHeader(offset=offset, topic=topic).to_ext(),
+            topic=topic,
+        )
+        try:
+            record = self._asker.answer(question, self._timeout_ms)
+        except MQBrokerException:
+            return self._by_unique_id(topic, msg_id)
+        return CallBodies(self._instance.config).message(record)
 
     def _by_unique_id(self, topic: str, msg_id: str) -> MessageExt:
         begin_ms = wall_ms() - THREE_DAYS_MS
@@ -160,22 +159,23 @@ class Queries(QueueRequests):
             # 4.9 brokers leave this field out of the signed text: not sent unless it says true.
             unique_key_query=True if unique else None,
         )
+        code, fields = RequestCode.QUERY_MESSAGE, header.to_ext()
+        answers = self._asker.ask_all(
+            {
+                one.name: Question(one, code, _found, fields, accepts=_FOUND_OR_NOT)
+                for one in self._asker.brokers(topic)
+            },
+            self._timeout_ms,
+        )
         newest, messages = 0, []
         bodies = CallBodies(self._instance.config)
-        first: Exception | None = None
-        for name, address in self._masters_of(topic):
-            try:
-                answer = self._ask_at(address, RequestCode.QUERY_MESSAGE, header)
-                if answer.code == ResponseCode.QUERY_NOT_FOUND:
-                    continue
-                check_answer(answer, address, topic)
-            except (RemotingException, MQBrokerException) as error:
-                first = first or error
+        first = first_error(answers.values())
+        for name, answer in answers.items():
+            if answer is None or isinstance(answer, RocketMQError):
                 continue
-            told = QueryMessageResponseHeader.from_ext(answer.ext_fields)
-            newest = max(newest, told.index_last_update_timestamp)
+            newest = max(newest, answer.newest)
             # The index knows hashes: another key may have the same one.
-            found = (bodies.message(record, name) for record in iter_records(answer.body))
+            found = (bodies.message(record, name) for record in iter_records(answer.records))
             messages += [message for message in found if fits(message)]
         if not messages:
             raise MQClientException(
@@ -187,19 +187,16 @@ class Queries(QueueRequests):
         messages.sort(key=lambda message: message.store_timestamp)
         return QueryResult(newest, tuple(messages[:max_num] if unique else messages))
 
-    # --- asking ----------------------------------------------------------------------------
 
-    def _masters_of(self, topic: str) -> list[tuple[str, str]]:
-        self._instance.routes.route(topic)
-        masters = self._instance.routes.master_addresses(topic)
-        if not masters:
-            raise NoRouteError(
-                f"no route of topic {topic}: does it exist?",
-                response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
-                topic=topic,
-            )
-        return masters
+class _Found(NamedTuple):
+    """What one broker found in its index."""
 
-    def _ask_at(self, address: str, code: int, header: Header) -> RemotingCommand:
-        command = RemotingCommand(code, ext_fields=header.to_ext())
-        return self._instance.remoting.invoke(address, command, self._timeout_ms)
+    newest: int
+    records: bytes
+
+
+def _found(answer: RemotingCommand, _: str) -> _Found | None:
+    if answer.code == ResponseCode.QUERY_NOT_FOUND:
+        return None
+    told = QueryMessageResponseHeader.from_ext(answer.ext_fields)
+    return _Found(told.index_last_update_timestamp, answer.body)

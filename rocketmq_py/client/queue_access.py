@@ -8,69 +8,57 @@ heartbeat is sent, so brokers create no group for it. Must not know members of g
 or retries: a caller that wants another try makes one.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar, Unpack
+from functools import partial
+from typing import TypeAlias, Unpack
 
-from attrs import frozen
-
-from rocketmq_py.client.answers import check_answer
+from rocketmq_py.client.asking import Address, Asker, Broker, Question
 from rocketmq_py.client.call_bodies import CallBodies
 from rocketmq_py.client.caller import Caller
-from rocketmq_py.client.queue_pulls import PulledRun, pull_calls
+from rocketmq_py.client.fan_out import chained, mapped, value_of
+from rocketmq_py.client.queue_pulls import PulledRun, pull_calls, pull_of
 from rocketmq_py.client.queue_requests import (
     Boundary,
-    QueueRequests,
     RawPull,
-    pull_answer,
-    queue_request,
-    side_by_side,
+    group_offset_in,
+    group_offset_is,
+    max_offset_of,
+    min_offset_of,
+    offset_at,
+    pull_fields,
 )
-from rocketmq_py.client.queue_sends import (
-    RawSend,
-    RunOutcome,
-    SendRun,
-    calls_of,
-    command_of,
-    stored,
+from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendRun, calls_of, send_of
+from rocketmq_py.client.recalling import recall_question
+from rocketmq_py.client.topic_questions import (
+    Bounds,
+    QueueBounds,
+    bounds_at,
+    broker_names,
+    time_ms_at,
+    topic_names,
 )
-from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
-from rocketmq_py.errors import MQBrokerException, MQClientException, NoRouteError, RocketMQError
+from rocketmq_py.errors import (
+    MQClientException,
+    NameServerUnavailableError,
+    NoRouteError,
+    RocketMQError,
+)
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.bodies.timers import RuntimeInfo
-from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
-from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
-from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
-from rocketmq_py.protocol.headers.consume import OffsetResponseHeader
+from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.protocol.sysflag import without_compression
 from rocketmq_py.send_result import MessageQueue
-from rocketmq_py.transport.calls import Done
+from rocketmq_py.transport.runs import Run
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
+PULL_TIMEOUT_MS = 3_000
 
-_T = TypeVar("_T")
-_UPTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
-"""As ``StoreStatsService.getFormatRuntime`` writes it."""
-
-
-@frozen
-class QueueBounds:
-    """Which offsets of a queue can be read: from `min_offset` to before `max_offset`.
-
-    `last_update_timestamp` is the store time of the last message in epoch ms, 0 when empty or
-    not told.
-    """
-
-    min_offset: int
-    max_offset: int
-    last_update_timestamp: int = 0
+Queues: TypeAlias = tuple[MessageQueue, ...]
 
 
 class QueueAccess(Caller):
@@ -107,31 +95,52 @@ class QueueAccess(Caller):
 
     def topic_names(self) -> list[str]:
         """Ask a name server for the names of all topics (206), sorted."""
-        body = self._ask_name_servers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, "topics")
-        return sorted(TopicList.decode(body).topic_list)
+        return self._ask_name_servers(topic_names(self.config.name_servers), "topics")
 
     def registered_brokers(self) -> list[str]:
         """Ask a name server for the names of all brokers that are registered now (106), sorted.
 
         Raises `NameServerUnavailableError` when no name server answers.
         """
-        body = self._ask_name_servers(RequestCode.GET_BROKER_CLUSTER_INFO, "brokers")
-        return sorted(ClusterInfo.decode(body).broker_addr_table)
+        return self._ask_name_servers(broker_names(self.config.name_servers), "brokers")
 
-    def read_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+    def read_queues(self, topic: str) -> Queues:
         """Ask the name server for the readable queues of a topic, sorted.
 
         Raises `NoRouteError` when no name server knows the topic.
         """
-        routes, topic = self._instance.routes, self._wire(topic)
-        if routes.route(topic, refresh=True) is None:
+        return value_of(self.read_queues_of([topic])[topic])
+
+    def read_queues_of(self, topics: Iterable[str]) -> dict[str, Queues | RocketMQError]:
+        """Ask the name server for the readable queues of many topics.
+
+        Returns for each topic what `read_queues` returns or raises. When no name server answers,
+        it is asked once and not for each topic.
+        """
+        found: dict[str, Queues | RocketMQError] = {}
+        silence: NameServerUnavailableError | None = None
+        for topic in topics:
+            try:
+                if silence is None:
+                    found[topic] = self._read_queues(self._wire(topic))
+                else:
+                    found[topic] = silence
+            except RocketMQError as error:
+                found[topic] = error
+                if isinstance(error, NameServerUnavailableError):
+                    silence = error
+        return found
+
+    def _read_queues(self, wire_topic: str) -> Queues:
+        routes = self._instance.routes
+        if routes.route(wire_topic, refresh=True) is None:
             raise NoRouteError(
-                f"no route of topic {topic} at name server {self.config.namesrv_addr}: does it "
-                "exist?",
+                f"no route of topic {wire_topic} at name server {self.config.namesrv_addr}: does "
+                "it exist?",
                 response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
-                topic=topic,
+                topic=wire_topic,
             )
-        return self._bare_queues(routes.subscribe_queues(topic) or ())
+        return self._bare_queues(routes.subscribe_queues(wire_topic) or ())
 
     def write_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the writable queues of a topic, sorted; a new topic borrows the default route.
@@ -158,17 +167,7 @@ class QueueAccess(Caller):
 
         Raises ValueError for an answer that does not tell.
         """
-        address = self._master(self._wire(topic), broker_name)
-        command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
-        answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
-        check_answer(answer, address)
-        table = RuntimeInfo.decode(answer.body).table
-        uptime = _UPTIME.fullmatch(table.get("runtime", ""))
-        if uptime is None or not table.get("bootTimestamp", "").isdigit():
-            raise ValueError(f"broker {broker_name} does not tell its time")
-        days, hours, minutes, seconds = map(int, uptime.groups())
-        up_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-        return int(table["bootTimestamp"]) + 1_000 * up_s
+        return self._answer(time_ms_at(self._wire(topic), broker_name))
 
     def address_of(
         self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
@@ -182,78 +181,114 @@ class QueueAccess(Caller):
 
     # --- offsets ---------------------------------------------------------------------------
 
-    def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+    def bounds(self, topic: str) -> Bounds:
         """Return the bounds of every queue of a topic: a request (202) per broker, all at once."""
-        self.read_queues(topic)
-        brokers = self.broker_names(topic)
-        answers = side_by_side(brokers, str, lambda name: self._begin_bounds(topic, name))
-        found: dict[MessageQueue, QueueBounds] = {}
-        for broker_name, answer in answers.items():
+        return value_of(self.bounds_of_topics([topic])[topic])
+
+    def bounds_of_topics(self, topics: Iterable[str]) -> dict[str, Bounds | RocketMQError]:
+        """Ask for the bounds of every queue of many topics, all brokers side by side.
+
+        Returns for each topic what `bounds` returns or raises.
+        """
+        routes = self.read_queues_of(topics)
+        places = [
+            (topic, broker_name)
+            for topic, queues in routes.items()
+            if not isinstance(queues, RocketMQError)
+            for broker_name in self.broker_names(topic)
+        ]
+        found: dict[str, Bounds | RocketMQError] = {
+            topic: queues if isinstance(queues, RocketMQError) else {}
+            for topic, queues in routes.items()
+        }
+        for (topic, _), answer in self._ask_bounds(places).result().items():
+            known = found[topic]
             if isinstance(answer, RocketMQError):
-                raise answer
-            found |= self._bounds_in(topic, broker_name, answer)
+                found[topic] = known if isinstance(known, RocketMQError) else answer
+            elif not isinstance(known, RocketMQError):
+                known.update(answer)
         return found
 
-    def bounds_at(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
+    def bounds_at(self, topic: str, broker_name: str) -> Bounds:
         """Return the bounds of a topic's queues on one broker, its master (202).
 
         A server that does not know the request is asked queue by queue (30, 31); then
         ``last_update_timestamp`` is 0.
         """
-        wire_topic = self._wire(topic)
-        address = self._master(wire_topic, broker_name)
-        command = _bounds_request(wire_topic)
-        answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
-        return self._bounds_in(topic, broker_name, answer)
+        return value_of(self.bounds_of([topic], broker_name)[topic])
 
     def bounds_of(
         self, topics: Iterable[str], broker_name: str
-    ) -> dict[str, dict[MessageQueue, QueueBounds] | RocketMQError]:
+    ) -> dict[str, Bounds | RocketMQError]:
         """Ask one broker for the bounds of many topics' queues side by side.
 
         Returns for each topic what `bounds_at` returns or raises.
         """
-        answers = side_by_side(
-            topics, lambda _: broker_name, lambda topic: self._begin_bounds(topic, broker_name)
-        )
-        found: dict[str, dict[MessageQueue, QueueBounds] | RocketMQError] = {}
-        for topic, answer in answers.items():
-            try:
+        return self.begin_bounds_of(topics, broker_name).result()
+
+    def begin_bounds_of(
+        self, topics: Iterable[str], broker_name: str
+    ) -> Future[dict[str, Bounds | RocketMQError]]:
+        """Ask as `bounds_of` does, without waiting; the future has what that returns."""
+        asked = self._ask_bounds([(topic, broker_name) for topic in topics])
+        return mapped(asked, lambda found: {topic: one for (topic, _), one in found.items()})
+
+    def _ask_bounds(
+        self, places: Iterable[tuple[str, str]]
+    ) -> Future[dict[tuple[str, str], Bounds | RocketMQError]]:
+        """Ask for the bounds at places: topic and broker."""
+        wire = {place: (self._wire(place[0]), place[1]) for place in places}
+        questions = {place: bounds_at(*where) for place, where in wire.items()}
+        asked = self._asker.ask_many(questions, self._timeout_ms)
+        return chained(asked, partial(self._whole_bounds, wire))
+
+    def _whole_bounds(
+        self,
+        wire: Mapping[tuple[str, str], tuple[str, str]],
+        answers: Mapping[tuple[str, str], Bounds | RocketMQError | None],
+    ) -> Future[dict[tuple[str, str], Bounds | RocketMQError]]:
+        """Give the bounds that were told; ask queue by queue where they are not."""
+        edges: dict[tuple[MessageQueue, bool], Question[int]] = {}
+        queues: dict[tuple[str, str], list[MessageQueue]] = {}
+        for place, answer in answers.items():
+            if answer is None:
+                topic, broker_name = wire[place]
+                known = self._instance.routes.subscribe_queues(topic) or ()
+                queues[place] = [one for one in known if one.broker_name == broker_name]
+                for queue in queues[place]:
+                    edges[queue, False] = min_offset_of(queue)
+                    edges[queue, True] = max_offset_of(queue)
+
+        def whole(
+            offsets: Mapping[tuple[MessageQueue, bool], int | RocketMQError],
+        ) -> dict[tuple[str, str], Bounds | RocketMQError]:
+            found: dict[tuple[str, str], Bounds | RocketMQError] = {}
+            for place, answer in answers.items():
                 if isinstance(answer, RocketMQError):
-                    raise answer
-                found[topic] = self._bounds_in(topic, broker_name, answer)
-            except RocketMQError as error:
-                found[topic] = error
-        return found
+                    found[place] = answer
+                    continue
+                try:
+                    told = answer or {
+                        queue: QueueBounds(
+                            value_of(offsets[queue, False]), value_of(offsets[queue, True])
+                        )
+                        for queue in queues.get(place, ())
+                    }
+                except RocketMQError as error:
+                    found[place] = error
+                else:
+                    found[place] = {self._bare_queue(queue): one for queue, one in told.items()}
+            return found
 
-    def _begin_bounds(self, topic: str, broker_name: str) -> Future[RemotingCommand]:
-        wire_topic = self._wire(topic)
-        address = self._master(wire_topic, broker_name)
-        command = _bounds_request(wire_topic)
-        return self._instance.remoting.invoke_async(address, command, self._timeout_ms)
-
-    def _bounds_in(
-        self, topic: str, broker_name: str, answer: RemotingCommand
-    ) -> dict[MessageQueue, QueueBounds]:
-        wire_topic = self._wire(topic)
-        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            return self._bounds_one_by_one(wire_topic, broker_name)
-        check_answer(answer, self.address_of(broker_name) or broker_name, wire_topic)
-        table = TopicStatsTable.decode(answer.body).offset_table
-        return {
-            MessageQueue(self._bare(key.topic), key.broker_name, key.queue_id): QueueBounds(
-                one.min_offset, one.max_offset, one.last_update_timestamp
-            )
-            for key, one in table.items()
-        }
+        return mapped(self._asker.ask_many(edges, self._timeout_ms), whole)
 
     def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the queue's next message will get (30)."""
-        return self._requests.max_offset(self._wire_queue(queue))
+        return self._answer(max_offset_of(self._wire_queue(queue)))
 
     def min_offset(self, queue: MessageQueue) -> int:
         """Return the first offset that can be read (31)."""
-        return self._requests.min_offset(self._wire_queue(queue))
+        return self._answer(min_offset_of(self._wire_queue(queue)))
 
     def search_offset(
         self, queue: MessageQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
@@ -263,7 +298,7 @@ class QueueAccess(Caller):
         5.x answers the first offset at or after the time (one past the end when none is); 4.9
         answers the nearest one, and never more than the last offset.
         """
-        return self._requests.search_offset(self._wire_queue(queue), timestamp_ms, boundary)
+        return value_of(self.search_offsets({queue: timestamp_ms}, boundary)[queue])
 
     def search_offsets(
         self, moments: Mapping[MessageQueue, int], boundary: Boundary = "LOWER"
@@ -272,18 +307,11 @@ class QueueAccess(Caller):
 
         Returns for each queue what `search_offset` returns or raises.
         """
-        asked: dict[MessageQueue, dict[str, object]] = {
-            queue: {"timestamp": moment, "boundary_type": boundary}
+        questions = {
+            queue: offset_at(self._wire_queue(queue), moment, boundary)
             for queue, moment in moments.items()
         }
-        return {
-            queue: answer
-            if isinstance(answer, RocketMQError)
-            else OffsetResponseHeader.from_ext(answer.ext_fields).offset
-            for queue, answer in self._ask_many(
-                RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, asked
-            ).items()
-        }
+        return self._asker.ask_all(questions, self._timeout_ms)
 
     def message_at(
         self, queue: MessageQueue, offset: int, *, with_body: bool = True
@@ -292,9 +320,8 @@ class QueueAccess(Caller):
 
         Without ``with_body`` its body is left empty, so a broken one does no harm.
         """
-        pulled = self.pull(queue, offset, 1).result()
-        bodies = CallBodies(self.config)
-        return self._message_in(queue, offset, pulled, bodies, with_body=with_body)
+        place = queue, offset
+        return value_of(self.messages_at([place], with_body=with_body)[place])
 
     def messages_at(
         self, places: Iterable[tuple[MessageQueue, int]], *, with_body: bool = True
@@ -303,16 +330,18 @@ class QueueAccess(Caller):
 
         Returns for each place what `message_at` returns or raises.
         """
-        pulled = side_by_side(
-            places, lambda place: place[0].broker_name, lambda place: self.pull(*place, 1)
-        )
+        fields = pull_fields(self._wire(TOOLS_CONSUMER_GROUP), 1, "*", "TAG", wall_ms())
+        questions = {}
+        for queue, offset in places:
+            wire_queue = self._wire_queue(queue)
+            where = Broker(wire_queue.topic, queue.broker_name)
+            questions[queue, offset] = pull_of(where, wire_queue, offset, fields)
         bodies = CallBodies(self.config)
         found: dict[tuple[MessageQueue, int], MessageExt | RocketMQError | None] = {}
-        for place, answer in pulled.items():
+        for place, answer in self._asker.ask_all(questions, PULL_TIMEOUT_MS).items():
             try:
-                if isinstance(answer, RocketMQError):
-                    raise answer
-                found[place] = self._message_in(*place, answer, bodies, with_body=with_body)
+                pulled = value_of(answer)
+                found[place] = self._message_in(*place, pulled, bodies, with_body=with_body)
             except RocketMQError as error:
                 found[place] = error
         return found
@@ -340,12 +369,11 @@ class QueueAccess(Caller):
 
     def group_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Return the offset that the broker keeps for a group, None when it keeps none (14)."""
-        wire_queue = self._wire_queue(queue)
-        return self._requests.group_offset(self._wire(group), wire_queue, zero_if_none=False)
+        return value_of(self.group_offsets(group, [queue])[queue])
 
     def store_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Tell the broker a group's offset and wait for its answer (15)."""
-        self._requests.store_group_offset(self._wire(group), self._wire_queue(queue), offset)
+        value_of(self.store_group_offsets(group, {queue: offset})[queue])
 
     def group_offsets(
         self, group: str, queues: Iterable[MessageQueue]
@@ -354,19 +382,12 @@ class QueueAccess(Caller):
 
         Returns for each queue what `group_offset` returns or raises.
         """
-        fields = {"consumer_group": self._wire(group), "set_zero_if_not_found": False}
-        code = RequestCode.QUERY_CONSUMER_OFFSET
-        found: dict[MessageQueue, int | RocketMQError | None] = {}
-        for queue, answer in self._ask_many(code, dict.fromkeys(queues, fields)).items():
-            if not isinstance(answer, RocketMQError):
-                found[queue] = OffsetResponseHeader.from_ext(answer.ext_fields).offset
-            else:
-                none = (
-                    isinstance(answer, MQBrokerException)
-                    and answer.code == ResponseCode.QUERY_NOT_FOUND
-                )
-                found[queue] = None if none else answer
-        return found
+        wire_group = self._wire(group)
+        questions = {
+            queue: group_offset_in(self._wire_queue(queue), wire_group, zero_if_none=False)
+            for queue in queues
+        }
+        return self._asker.ask_all(questions, self._timeout_ms)
 
     def store_group_offsets(
         self, group: str, offsets: Mapping[MessageQueue, int]
@@ -375,15 +396,12 @@ class QueueAccess(Caller):
 
         Returns for each queue what `store_group_offset` raises, None when it is stored.
         """
-        asked: dict[MessageQueue, dict[str, object]] = {
-            queue: {"consumer_group": self._wire(group), "commit_offset": offset}
+        wire_group = self._wire(group)
+        questions = {
+            queue: group_offset_is(self._wire_queue(queue), wire_group, offset)
             for queue, offset in offsets.items()
         }
-        answers = self._ask_many(RequestCode.UPDATE_CONSUMER_OFFSET, asked)
-        return {
-            queue: answer if isinstance(answer, RocketMQError) else None
-            for queue, answer in answers.items()
-        }
+        return self._asker.ask_all(questions, self._timeout_ms)
 
     # --- messages --------------------------------------------------------------------------
 
@@ -408,12 +426,11 @@ class QueueAccess(Caller):
         it is configured otherwise.
         """
         queue = self._wire_queue(queue)
-        fields = self._pull_fields(max_messages, group, expression, expression_type)
-        request = queue_request(RequestCode.PULL_MESSAGE, queue, queue_offset=offset, **fields)
-        asked = address or self._address(queue, broker_id)
-        return self._begun(
-            asked, request, timeout_ms, lambda answer: pull_answer(answer, asked, queue.topic)
+        fields = pull_fields(
+            self._wire(group), max_messages, expression, expression_type, wall_ms()
         )
+        where = _where(queue, broker_id, address)
+        return self._asker.ask(pull_of(where, queue, offset, fields), timeout_ms)
 
     def pull_run(
         self,
@@ -437,16 +454,19 @@ class QueueAccess(Caller):
         if not offsets:
             raise ValueError("a run of pulls has at least one offset")
         queue = self._wire_queue(queue)
+        fields = pull_fields(
+            self._wire(group), max_messages, expression, expression_type, wall_ms()
+        )
         result: Future[PulledRun] = Future()
 
-        def told(pulled: PulledRun) -> None:
+        def ended(calls: Run) -> None:
+            self._asker.look_after_all(calls.outcomes, queue.topic)
             if result.set_running_or_notify_cancel():  # else the caller gave up
-                result.set_result(pulled)
+                result.set_result(PulledRun(offsets, queue.topic, asked, calls.outcomes))
 
-        asked = address or self._address(queue, broker_id)
-        fields = self._pull_fields(max_messages, group, expression, expression_type)
-        calls = pull_calls(queue, offsets, asked, told, **fields)
         try:
+            asked = self._asker.address(_where(queue, broker_id, address))
+            calls = pull_calls(queue, offsets, ended, **fields)
             self._instance.remoting.begin_run(asked, calls, timeout_ms)
         except RocketMQError as error:
             result.set_exception(error)
@@ -470,12 +490,8 @@ class QueueAccess(Caller):
         here: what the broker refuses comes back as `MQBrokerException` in the future.
         """
         run = SendRun(queue, (body,), (properties,), flag, sys_flag, batch)
-        topic = self._wire(queue.topic)
-        address = self._master(topic, queue.broker_name)
-        command = command_of(run, self.producer_group, topic)
-        return self._begun(
-            address, command, timeout_ms, lambda answer: stored(answer, queue, topic, address)
-        )
+        question = send_of(run, self.producer_group, self._wire(queue.topic))
+        return self._asker.ask(question, timeout_ms)
 
     def send_run(
         self, run: SendRun, told: Callable[[RunOutcome], None], *, timeout_ms: int = 3_000
@@ -492,9 +508,14 @@ class QueueAccess(Caller):
         if not run.bodies:
             told(RunOutcome(run.queue, topic, "", ()))
             return
+
+        def ended(calls: Run) -> None:
+            self._asker.look_after_all(calls.outcomes, topic)
+            told(RunOutcome(run.queue, topic, address, calls.outcomes))
+
         try:
-            address = self._master(topic, run.queue.broker_name)
-            calls = calls_of(run, self.producer_group, topic, address, told)
+            address = self._asker.address(Broker(topic, run.queue.broker_name, only_this=True))
+            calls = calls_of(run, self.producer_group, topic, ended)
             self._instance.remoting.begin_run(address, calls, timeout_ms)
         except RocketMQError as error:
             told(RunOutcome.failed(run.queue, len(run), error))
@@ -503,86 +524,25 @@ class QueueAccess(Caller):
         """Take back a timer message that is not due yet (370); its id comes in the future.
 
         ``recall_handle`` is `RawSend.recall_handle`. Raises `MQClientException` at once for a
-        handle that cannot be one or names a broker that the topic has not; the future holds
-        `MQBrokerException` for a refusal: 604 when it is too late, `RecallNotSupportedError` when
-        the broker does not offer it.
+        handle that cannot be one. The future holds it for a broker that the topic has not, or that
+        has no master, and `MQBrokerException` for a refusal: 604 when it is too late,
+        `RecallNotSupportedError` when the broker does not offer it.
         """
-        topic = self._wire(topic)
-        parsed = parse_handle(topic, recall_handle)
-        address = self._master(topic, parsed.broker_name)
-        command = recall_request(
-            topic,
-            recall_handle,
-            broker_name=parsed.broker_name,
-            producer_group=self.producer_group,
-        )
-        return self._begun(
-            address, command, timeout_ms, lambda answer: recalled_id(answer, address, topic)
-        )
+        question = recall_question(self._wire(topic), recall_handle, self.producer_group)
+        return self._asker.ask(question, timeout_ms)
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _begun(
-        self,
-        address: str,
-        command: RemotingCommand,
-        timeout_ms: float,
-        read: Callable[[RemotingCommand], _T],
-    ) -> Future[_T]:
-        """Call without waiting; the future has what the answer says, read on the reading thread."""
-        result: Future[_T] = Future()
-        done = _into(result, read)
-        try:
-            self._instance.remoting.begin(address, command, timeout_ms, done)
-        except RocketMQError as error:
-            done(None, error)
-        return result
-
-    def _pull_fields(
-        self, max_messages: int, group: str, expression: str, expression_type: str
-    ) -> dict[str, object]:
-        """Give what the header of a pull has beyond queue and offset."""
-        return {
-            "max_msg_nums": max_messages,
-            "consumer_group": self._wire(group),
-            "sys_flag": PullSysFlag.SUBSCRIPTION,
-            "commit_offset": 0,
-            "suspend_timeout_millis": 0,
-            "subscription": expression,
-            "sub_version": wall_ms(),
-            "expression_type": expression_type,
-        }
-
-    def _address(self, wire_queue: MessageQueue, broker_id: int) -> str:
-        return self._instance.routes.require_address(
-            wire_queue.topic, wire_queue.broker_name, broker_id=broker_id
-        )
-
-    def _ask_many(
-        self, code: RequestCode, asked: Mapping[MessageQueue, Mapping[str, object]]
-    ) -> dict[MessageQueue, RemotingCommand | RocketMQError]:
-        wire = {self._wire_queue(queue): fields for queue, fields in asked.items()}
-        answers = self._requests.ask_many(code, wire)
-        return {queue: answers[self._wire_queue(queue)] for queue in asked}
-
-    def _bounds_one_by_one(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
-        ask, found = self._requests, {}
-        for queue in self._instance.routes.subscribe_queues(topic) or ():
-            if queue.broker_name == broker_name:
-                bounds = QueueBounds(ask.min_offset(queue), ask.max_offset(queue), 0)
-                found[self._bare_queue(queue)] = bounds
-        return found
+    @property
+    def _asker(self) -> Asker:
+        return Asker(self._instance)
 
     @property
     def _timeout_ms(self) -> int:
         return self.config.mq_client_api_timeout
 
-    @property
-    def _requests(self) -> QueueRequests:
-        return QueueRequests(self._instance, self._timeout_ms)
-
-    def _master(self, topic: str, broker_name: str) -> str:
-        return self._instance.routes.require_address(topic, broker_name, only_this=True)
+    def _answer(self, question: Question[int]) -> int:
+        return self._asker.answer(question, self._timeout_ms)
 
     # Names of a namespace differ on the wire: `NamespacedQueueAccess`.
 
@@ -604,22 +564,14 @@ class QueueAccess(Caller):
     def _bare_queues(self, queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
         return tuple(sorted(map(self._bare_queue, queues)))
 
-    def _ask_name_servers(self, code: RequestCode, what: str) -> bytes:
+    def _ask_name_servers(self, question: Question[list[str]], what: str) -> list[str]:
         """Return what the first name server that answers says; raise when none does."""
-        failed: Exception | None = None
-        for address in self.config.name_servers:
-            try:
-                answer = self._instance.remoting.invoke(
-                    address, RemotingCommand(code), self._timeout_ms
-                )
-                check_answer(answer, address)
-            except (OSError, MQClientException) as error:
-                failed = failed or error
-            else:
-                return answer.body
-        # The route of any topic fails with the sentence that says what to set.
-        self._instance.routes.check_name_servers()
-        raise MQClientException(f"no name server lists its {what}: {failed}") from failed
+        try:
+            return self._asker.answer(question, self._timeout_ms)
+        except RocketMQError as error:
+            # The route of any topic fails with the sentence that says what to set.
+            self._instance.routes.check_name_servers()
+            raise MQClientException(f"no name server lists its {what}: {error}") from error
 
 
 class NamespacedQueueAccess(QueueAccess):
@@ -653,25 +605,8 @@ class NamespacedQueueAccess(QueueAccess):
         return without_namespace(self.namespace, name)
 
 
-def _bounds_request(wire_topic: str) -> RemotingCommand:
-    header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
-    return RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())
-
-
-def _into(result: Future[_T], read: Callable[[RemotingCommand], _T]) -> Done:
-    """Give what puts into a future what an answer says, read on the thread that has it."""
-
-    def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-        if not result.set_running_or_notify_cancel():
-            return  # the caller gave up
-        if answer is None:
-            result.set_exception(error)
-            return
-        try:
-            value = read(answer)
-        except Exception as trouble:  # noqa: BLE001 - it belongs to whoever waits
-            result.set_exception(trouble)
-        else:
-            result.set_result(value)
-
-    return done
+def _where(wire_queue: MessageQueue, broker_id: int, address: str | None) -> Address | Broker:
+    """Say whom a pull asks: an address, or the broker of the queue."""
+    if address is not None:
+        return Address(address)
+    return Broker(wire_queue.topic, wire_queue.broker_name, broker_id)

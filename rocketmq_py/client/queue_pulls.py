@@ -9,9 +9,10 @@ pull, ``../transport/runs.py`` for how a run travels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from rocketmq_py.client.queue_requests import RawPull, pull_answer, queue_request
+from rocketmq_py.client.asking import Question, Where
+from rocketmq_py.client.queue_requests import PULL_RESULTS, RawPull, pull_answer, queue_request
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -70,18 +71,25 @@ class PulledRun:
         return found
 
 
+def pull_of(
+    where: Where, queue: MessageQueue, offset: int, fields: Mapping[str, object]
+) -> Question[RawPull]:
+    """Ask for records from an offset on."""
+    command = queue_request(RequestCode.PULL_MESSAGE, queue, queue_offset=offset, **fields)
+    return Question(
+        where,
+        RequestCode.PULL_MESSAGE,
+        pull_answer,
+        command.ext_fields,
+        accepts=PULL_RESULTS,
+        topic=queue.topic,
+    )
+
+
 def pull_calls(
-    queue: MessageQueue,
-    offsets: Sequence[int],
-    address: str,
-    told: Callable[[PulledRun], None],
-    **fields: object,
+    queue: MessageQueue, offsets: Sequence[int], ended: Callable[[Run], None], **fields: object
 ) -> Run:
-    """Make the calls of pulls that differ in where they begin; ``told`` hears how they ended."""
+    """Make the calls of pulls that differ in where they begin; ``ended`` has their outcomes."""
     first = queue_request(RequestCode.PULL_MESSAGE, queue, queue_offset=offsets[0], **fields)
     form = HeaderForm.of(first.code, first.ext_fields, _GAP)
-
-    def ended(calls: Run) -> None:
-        told(PulledRun(offsets, queue.topic, address, calls.outcomes))
-
     return Run(form, [str(offset) for offset in offsets], [b""] * len(offsets), ended)

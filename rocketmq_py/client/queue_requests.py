@@ -6,17 +6,15 @@ Read on: ``queries.py`` for questions about topics and messages, ``queue_access.
 ``../consumer/calls.py`` for who asks.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeVar
 
 from attrs import frozen
 
-from rocketmq_py.client.answers import broker_error, check_answer
+from rocketmq_py.client.answers import broker_error
+from rocketmq_py.client.asking import Asker, Broker, Question, nothing
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.errors import MQBrokerException, RemotingException, RocketMQError
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers import Header
 from rocketmq_py.protocol.headers.consume import (
@@ -35,10 +33,6 @@ from rocketmq_py.send_result import MessageQueue
 
 Boundary = Literal["LOWER", "UPPER"]
 
-IN_FLIGHT_MOST = 256
-"""Questions that one broker has before it at a time, so that the last one is not late."""
-
-_K = TypeVar("_K")
 _T = TypeVar("_T")
 
 _HEADERS: Final[dict[int, type[Header]]] = {
@@ -50,7 +44,8 @@ _HEADERS: Final[dict[int, type[Header]]] = {
     RequestCode.GET_MIN_OFFSET: GetMinOffsetRequestHeader,
     RequestCode.GET_EARLIEST_MSG_STORETIME: GetEarliestMsgStoretimeRequestHeader,
 }
-_PULL_RESULTS: Final = frozenset(
+_KNOWN_OR_NOT: Final = frozenset({int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND)})
+PULL_RESULTS: Final = frozenset(
     {
         ResponseCode.SUCCESS,
         ResponseCode.PULL_NOT_FOUND,
@@ -62,10 +57,86 @@ _PULL_RESULTS: Final = frozenset(
 
 def queue_request(code: RequestCode, queue: MessageQueue, **fields: object) -> RemotingCommand:
     """Make a request about one queue; ``fields`` are what its header has beyond the queue."""
+    return RemotingCommand(code, ext_fields=_fields_of(code, queue, fields))
+
+
+def _fields_of(
+    code: RequestCode, queue: MessageQueue, fields: Mapping[str, object]
+) -> dict[str, str]:
     header = _HEADERS[code](
         topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name, **fields
     )
-    return RemotingCommand(code, ext_fields=header.to_ext())
+    return header.to_ext()
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+def max_offset_of(queue: MessageQueue) -> Question[int]:
+    """Ask for the offset that the queue's next message will get (30)."""
+    return _question(RequestCode.GET_MAX_OFFSET, queue, _offset)
+
+
+def min_offset_of(queue: MessageQueue) -> Question[int]:
+    """Ask for the first offset that can be read (31)."""
+    return _question(RequestCode.GET_MIN_OFFSET, queue, _offset)
+
+
+def offset_at(queue: MessageQueue, timestamp_ms: int, boundary: Boundary | None) -> Question[int]:
+    """Ask for the offset of a store time (29); 4.9 brokers ignore ``boundary``."""
+    code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+    return _question(code, queue, _offset, timestamp=timestamp_ms, boundary_type=boundary)
+
+
+def first_store_time_of(queue: MessageQueue) -> Question[int]:
+    """Ask for the store time of the first message in ms, -1 for an empty queue (32)."""
+    return _question(RequestCode.GET_EARLIEST_MSG_STORETIME, queue, _timestamp)
+
+
+def group_offset_in(
+    queue: MessageQueue, group: str, *, zero_if_none: bool | None = None
+) -> Question[int | None]:
+    """Ask for the offset that the broker keeps for a group, None when it keeps none (14)."""
+    return _question(
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        queue,
+        _offset_or_none,
+        accepts=_KNOWN_OR_NOT,
+        consumer_group=group,
+        set_zero_if_not_found=zero_if_none,
+    )
+
+
+def group_offset_is(queue: MessageQueue, group: str, offset: int) -> Question[None]:
+    """Tell the broker a group's offset (15)."""
+    code = RequestCode.UPDATE_CONSUMER_OFFSET
+    return _question(code, queue, nothing, consumer_group=group, commit_offset=offset)
+
+
+def _question(
+    code: RequestCode,
+    queue: MessageQueue,
+    read: Callable[[RemotingCommand, str], _T],
+    accepts: frozenset[int] = frozenset({0}),
+    **fields: object,
+) -> Question[_T]:
+    where = Broker(queue.topic, queue.broker_name)
+    return Question(where, code, read, _fields_of(code, queue, fields), accepts=accepts)
+
+
+def _offset(answer: RemotingCommand, _: str) -> int:
+    return OffsetResponseHeader.from_ext(answer.ext_fields).offset
+
+
+def _offset_or_none(answer: RemotingCommand, address: str) -> int | None:
+    return _offset(answer, address) if answer.code == ResponseCode.SUCCESS else None
+
+
+def _timestamp(answer: RemotingCommand, _: str) -> int:
+    return TimestampResponseHeader.from_ext(answer.ext_fields).timestamp
+
+
+# --- pulls ---------------------------------------------------------------------------------------
 
 
 @frozen
@@ -98,50 +169,27 @@ class RawPull:
         return self.code == ResponseCode.PULL_OFFSET_MOVED
 
 
-def side_by_side(
-    places: Iterable[_K], broker_of: Callable[[_K], str], begin: Callable[[_K], Future[_T]]
-) -> dict[_K, _T | RocketMQError]:
-    """Ask about many places, `IN_FLIGHT_MOST` at each broker at a time; return what became of each.
-
-    ``begin`` sends one question and must end its future in time. Who does not answer one of them
-    is not asked the later ones.
-    """
-    left: dict[str, deque[_K]] = {}
-    for place in places:
-        left.setdefault(broker_of(place), deque()).append(place)
-    found: dict[_K, _T | RocketMQError] = {}
-    while left:
-        begun: list[tuple[_K, str, Future[_T]]] = []
-        for broker, waiting in list(left.items()):
-            for _ in range(min(IN_FLIGHT_MOST, len(waiting))):
-                place = waiting.popleft()
-                begun.append((place, broker, _begun(begin, place)))
-            if not waiting:
-                del left[broker]
-        for place, broker, future in begun:
-            try:
-                found[place] = future.result()
-            except RocketMQError as error:
-                found[place] = error
-                if isinstance(error, RemotingException):
-                    found |= dict.fromkeys(left.pop(broker, ()), error)
-    return found
-
-
-def _begun(begin: Callable[[_K], Future[_T]], place: _K) -> Future[_T]:
-    try:
-        return begin(place)
-    except RocketMQError as error:
-        failed: Future[_T] = Future()
-        failed.set_exception(error)
-        return failed
+def pull_fields(
+    group: str, max_messages: int, expression: str, expression_type: str, version: int
+) -> dict[str, object]:
+    """Give what the header of a pull that is answered at once has beyond queue and offset."""
+    return {
+        "max_msg_nums": max_messages,
+        "consumer_group": group,
+        "sys_flag": PullSysFlag.SUBSCRIPTION,
+        "commit_offset": 0,
+        "suspend_timeout_millis": 0,
+        "subscription": expression,
+        "sub_version": version,
+        "expression_type": expression_type,
+    }
 
 
 def pull_answer(
     answer: RemotingCommand, address: str | None = None, topic: str | None = None
 ) -> RawPull:
     """Read the answer of a pull; MQBrokerException for a code that is no pull result."""
-    if answer.code not in _PULL_RESULTS:
+    if answer.code not in PULL_RESULTS:
         raise broker_error(answer, address, topic=topic)
     header = PullMessageResponseHeader.from_ext(answer.ext_fields)
     return RawPull(
@@ -164,79 +212,27 @@ class QueueRequests:
 
     def __init__(self, instance: ClientInstance, timeout_ms: int) -> None:
         self._instance = instance
+        self._asker = Asker(instance)
         self._timeout_ms = timeout_ms
 
     def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the queue's next message will get (30)."""
-        return self._offset(RequestCode.GET_MAX_OFFSET, queue)
+        return self._asker.answer(max_offset_of(queue), self._timeout_ms)
 
     def min_offset(self, queue: MessageQueue) -> int:
         """Return the first offset that can be read (31)."""
-        return self._offset(RequestCode.GET_MIN_OFFSET, queue)
+        return self._asker.answer(min_offset_of(queue), self._timeout_ms)
 
     def search_offset(
         self, queue: MessageQueue, timestamp_ms: int, boundary: Boundary | None = "LOWER"
     ) -> int:
         """Return the offset of a store time (29); 4.9 brokers ignore ``boundary``."""
-        return self._offset(
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-            queue,
-            timestamp=timestamp_ms,
-            boundary_type=boundary,
-        )
+        return self._asker.answer(offset_at(queue, timestamp_ms, boundary), self._timeout_ms)
 
     def earliest_msg_store_time(self, queue: MessageQueue) -> int:
         """Return the store time of the first message in ms, -1 for an empty queue (32)."""
-        code = RequestCode.GET_EARLIEST_MSG_STORETIME
-        return TimestampResponseHeader.from_ext(self._ask(code, queue).ext_fields).timestamp
+        return self._asker.answer(first_store_time_of(queue), self._timeout_ms)
 
-    def group_offset(
-        self, group: str, queue: MessageQueue, *, zero_if_none: bool | None = None
-    ) -> int | None:
+    def group_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Return the offset that the broker keeps for a group, None when it keeps none (14)."""
-        try:
-            return self._offset(
-                RequestCode.QUERY_CONSUMER_OFFSET,
-                queue,
-                consumer_group=group,
-                set_zero_if_not_found=zero_if_none,
-            )
-        except MQBrokerException as error:
-            if error.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
-
-    def store_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Tell the broker a group's offset and wait for its answer (15)."""
-        code = RequestCode.UPDATE_CONSUMER_OFFSET
-        self._ask(code, queue, consumer_group=group, commit_offset=offset)
-
-    def ask_many(
-        self, code: RequestCode, asked: Mapping[MessageQueue, Mapping[str, object]]
-    ) -> dict[MessageQueue, RemotingCommand | RocketMQError]:
-        """Ask about many queues side by side; the values are what a header has beyond the queue.
-
-        Returns each broker's answer, or why there is none; no error of a server is raised.
-        """
-
-        def begin(queue: MessageQueue) -> Future[RemotingCommand]:
-            address = self._instance.routes.require_address(queue.topic, queue.broker_name)
-            command = queue_request(code, queue, **asked[queue])
-            return self._instance.remoting.invoke_async(address, command, self._timeout_ms)
-
-        found = side_by_side(asked, lambda queue: queue.broker_name, begin)
-        for queue, answer in found.items():
-            if isinstance(answer, RemotingCommand) and answer.code != ResponseCode.SUCCESS:
-                address = self._instance.routes.broker_address(queue.broker_name)
-                found[queue] = broker_error(answer, address, topic=queue.topic)
-        return found
-
-    def _offset(self, code: RequestCode, queue: MessageQueue, **fields: object) -> int:
-        return OffsetResponseHeader.from_ext(self._ask(code, queue, **fields).ext_fields).offset
-
-    def _ask(self, code: RequestCode, queue: MessageQueue, **fields: object) -> RemotingCommand:
-        address = self._instance.routes.require_address(queue.topic, queue.broker_name)
-        command = queue_request(code, queue, **fields)
-        answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
-        check_answer(answer, address, queue.topic)
-        return answer
+        return self._asker.answer(group_offset_in(queue, group), self._timeout_ms)

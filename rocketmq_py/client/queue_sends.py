@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from attrs import define, frozen
 
 from rocketmq_py.client.answers import broker_error
+from rocketmq_py.client.asking import Broker, Question
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import RocketMQError
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import SEND_RESPONSE_STORED, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Buffer, Frame
 from rocketmq_py.protocol.header_form import HeaderForm
@@ -116,22 +117,22 @@ class RunOutcome(Sequence[SendOutcome]):
             return SendOutcome(None, error)
 
 
-def calls_of(
-    run: SendRun, group: str, topic: str, address: str, told: Callable[[RunOutcome], None]
-) -> Run:
-    """Make the calls of a run, which say to ``told`` how they ended."""
+def calls_of(run: SendRun, group: str, topic: str, ended: Callable[[Run], None]) -> Run:
+    """Make the calls of a run; ``ended`` has their outcomes."""
     form = HeaderForm.of(_code_of(run), _fields_of(run, group, topic, ""), PROPERTIES_SHORT)
-
-    def ended(calls: Run) -> None:
-        told(RunOutcome(run.queue, topic, address, calls.outcomes))
-
     return Run(form, run.properties, run.bodies, ended)
 
 
-def command_of(run: SendRun, group: str, topic: str) -> RemotingCommand:
-    """Make the request of a run of one message."""
-    fields = _fields_of(run, group, topic, run.properties[0])
-    return RemotingCommand(_code_of(run), ext_fields=fields, body=bytes(run.bodies[0]))
+def send_of(run: SendRun, group: str, topic: str) -> Question[RawSend]:
+    """Ask for a run of one message to be stored."""
+    return Question(
+        Broker(topic, run.queue.broker_name, only_this=True),
+        _code_of(run),
+        lambda answer, address: stored(answer, run.queue, topic, address),
+        _fields_of(run, group, topic, run.properties[0]),
+        bytes(run.bodies[0]),
+        accepts=SEND_RESPONSE_STORED,
+    )
 
 
 def stored(answer: RemotingCommand, queue: MessageQueue, topic: str, address: str) -> RawSend:

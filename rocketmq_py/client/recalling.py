@@ -1,10 +1,13 @@
 """How a timer message is asked back: the request of a recall handle, and what its answer says.
 
-Client side of request 370 (``RecallMessageProcessor``). Must not know who waits for the answer.
-Callers: ``producer/engine.py`` for one message, ``queue_access.py`` for many at once.
+Client side of request 370 (``RecallMessageProcessor``). Only the master of the broker that the
+handle names is asked: a slave refuses with 11, any other broker with 604. Must not know who waits
+for the answer. Callers: ``producer/engine.py`` for one message, ``queue_access.py`` for many.
 """
 
-from rocketmq_py.client.answers import broker_error
+from typing import Final
+
+from rocketmq_py.client.asking import Broker, Question
 from rocketmq_py.errors import MQClientException, RecallNotSupportedError, RemotingCommandException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -12,6 +15,14 @@ from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.headers.send import (
     RecallMessageRequestHeader,
     RecallMessageResponseHeader,
+)
+
+_KNOWN_ANSWERS: Final = frozenset(
+    {
+        int(ResponseCode.SUCCESS),
+        int(ResponseCode.NO_PERMISSION),  # recallMessageEnable is off
+        int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
+    }
 )
 
 
@@ -33,27 +44,25 @@ def parse_handle(topic: str, handle: str | RecallHandle | None) -> RecallHandle:
         raise MQClientException(str(error), topic=topic) from error
 
 
-def recall_request(
-    topic: str, handle: str | RecallHandle, *, broker_name: str, producer_group: str
-) -> RemotingCommand:
-    """Make the request for the broker that the handle names."""
+def recall_question(
+    topic: str, handle: str | RecallHandle | None, producer_group: str
+) -> Question[str]:
+    """Ask for a message to be taken back; the answer is its id.
+
+    Raises `MQClientException` for a handle that cannot be one. The answer is
+    `RecallNotSupportedError` when the broker does not offer it.
+    """
+    parsed = parse_handle(topic, handle)
     header = RecallMessageRequestHeader(
         topic=topic,
-        recall_handle=handle if isinstance(handle, str) else handle.encode(),
+        recall_handle=handle if isinstance(handle, str) else parsed.encode(),
         producer_group=producer_group,
-        broker_name=broker_name,
+        broker_name=parsed.broker_name,
     )
-    return RemotingCommand(RequestCode.RECALL_MESSAGE, ext_fields=header.to_ext())
 
-
-def recalled_id(answer: RemotingCommand, address: str, topic: str) -> str:
-    """Return the id of the message that was taken back, or raise what the broker says.
-
-    `RecallNotSupportedError` when it does not offer this, else `MQBrokerException`.
-    """
-    if answer.code == ResponseCode.SUCCESS:
-        return RecallMessageResponseHeader.from_ext(answer.ext_fields).msg_id
-    if answer.code in {ResponseCode.NO_PERMISSION, ResponseCode.REQUEST_CODE_NOT_SUPPORTED}:
+    def read(answer: RemotingCommand, address: str) -> str:
+        if answer.code == ResponseCode.SUCCESS:
+            return RecallMessageResponseHeader.from_ext(answer.ext_fields).msg_id
         raise RecallNotSupportedError(
             answer.code,
             answer.remark,
@@ -61,4 +70,8 @@ def recalled_id(answer: RemotingCommand, address: str, topic: str) -> str:
             topic=topic,
             advice="Switch on recallMessageEnable at the broker (5.3.2 or later)",
         )
-    raise broker_error(answer, address, topic=topic)
+
+    master = Broker(topic, parsed.broker_name, only_this=True)
+    return Question(
+        master, RequestCode.RECALL_MESSAGE, read, header.to_ext(), accepts=_KNOWN_ANSWERS
+    )

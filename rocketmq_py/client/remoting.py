@@ -19,7 +19,7 @@ from rocketmq_py.client.connections import Connections, Wait
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig, Credentials
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.errors import MQClientException, RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -73,26 +73,14 @@ class Remoting:
         if self._hooks or self._config.credentials is not None:
             used = self._prepare(address, command)
         answer = channel.invoke(command, timeout_ms, stop)
-        if answer.code and answer.code == ResponseCode.GO_AWAY:
-            # The server is closing: once more, on a connection of its own.
-            self.connections.leave(channel)
-            answer = self._invoke_again(address, command, deadline, stop)
-        if answer.code and used is not None and self._renewed(answer, used):
-            self._prepare(address, command)
-            answer = self._invoke_again(address, command, deadline, stop)
-        if self._hooks:
-            self._after(address, command, answer)
+        if not answer.code and not self._hooks:
+            return answer
+        call = _Call(self, address, command, deadline, used)
+        while call.goes_again(channel, answer):
+            channel = self.connections.channel(address, self._wait(_left_ms(deadline)), stop)
+            answer = channel.invoke(command, _left_ms(deadline), stop)
+        self._after(address, command, answer)
         return answer
-
-    def _invoke_again(
-        self,
-        address: str,
-        command: RemotingCommand,
-        deadline: float,
-        stop: threading.Event | None,
-    ) -> RemotingCommand:
-        channel = self.connections.channel(address, self._wait(_left_ms(deadline)), stop)
-        return channel.invoke(command, _left_ms(deadline), stop)
 
     def _wait(self, timeout_ms: float) -> Wait:
         return Wait(min(timeout_ms, self._config.connect_timeout))
@@ -113,44 +101,31 @@ class Remoting:
         """
         deadline = monotonic() + timeout_ms / 1000
         used = self._prepare(address, command)
+        call = _Call(self, address, command, deadline, used, done)
         channel = self.connections.get(address)
         if channel is not None:
-            asked = _Asked(self, channel, command, deadline, done, used)
-            channel.begin(command, timeout_ms, asked)
+            call.channel = channel
+            channel.begin(command, timeout_ms, call)
         else:
-            self._reach(address, command, deadline, done, used, None if wait is None else wait())
+            self.reach(call, None if wait is None else wait())
 
-    def _reach(
-        self,
-        address: str,
-        command: RemotingCommand,
-        deadline: float,
-        done: Done,
-        used: Credentials | None = None,
-        wait: Wait | None = None,
-        *,
-        last: bool = False,
-    ) -> None:
-        """Make a call that is prepared as soon as there is a connection.
-
-        ``last``: whatever comes is told, and it does not go once more.
-        """
+    def reach(self, call: _Call, wait: Wait | None = None) -> None:
+        """Make a call that is prepared as soon as there is a connection."""
+        command, done = call.command, call.done
 
         def reached(channel: Channel | None, error: RocketMQError | None) -> None:
             if channel is None:
                 done(None, error)
                 return
-            outcome: Done = done
-            if not last:
-                outcome = _Asked(self, channel, command, deadline, done, used)
+            call.channel = channel
             try:
-                channel.begin(command, _left_ms(deadline), outcome)
+                channel.begin(command, _left_ms(call.deadline), call)
             except RocketMQError as trouble:
                 done(None, trouble)
 
         if wait is None:
-            wait = self._wait(_left_ms(deadline))
-        self.connections.reach(address, wait, reached, size=len(command.body))
+            wait = self._wait(_left_ms(call.deadline))
+        self.connections.reach(call.address, wait, reached, size=len(command.body))
 
     def begin_many(
         self,
@@ -165,11 +140,11 @@ class Remoting:
         """
         deadline = monotonic() + timeout_ms / 1000
         channel = self.connections.channel(address, self._wait(timeout_ms))
-        outcomes = []
+        calls = []
         for command, done in zip(commands, dones, strict=True):
             used = self._prepare(address, command)
-            outcomes.append(_Asked(self, channel, command, deadline, done, used))
-        channel.begin_many(commands, _left_ms(deadline), outcomes)
+            calls.append(_Call(self, address, command, deadline, used, done, channel))
+        channel.begin_many(commands, _left_ms(deadline), calls)
 
     def begin_run(self, address: str, run: Run, timeout_ms: float) -> None:
         """Make the calls of a run with one write; it is ended when each has its outcome.
@@ -181,47 +156,27 @@ class Remoting:
             return
         deadline = monotonic() + timeout_ms / 1000
         channel = self.connections.channel(address, self._wait(timeout_ms))
-        run.ended = partial(self._send_away, channel, deadline, run.ended)
+        run.ended = partial(self._end_run, channel, deadline, run.ended)
         channel.begin_run(run, _left_ms(deadline))
 
-    def _send_away(
+    def _end_run(
         self, channel: Channel, deadline: float, ended: Callable[[Run], None], run: Run
     ) -> None:
         """End a run, after what was answered by GO_AWAY went once more, each by itself."""
         run.ended = ended
-        told = [
-            number
+        away = {
+            number: one
             for number, one in enumerate(run.outcomes)
             if isinstance(one, RemotingCommand) and one.code == ResponseCode.GO_AWAY
-        ]
-        if not told:
+        }
+        if not away:
             ended(run)
             return
-        self.connections.leave(channel)
-        run.again(len(told))
-        for number in told:
+        run.again(len(away))
+        address = channel.address
+        for number, answer in away.items():
             done = partial(run.end, number)
-            self._reach(channel.address, run.command(number), deadline, done, last=True)
-
-    def goes_again(self, asked: _Asked, answer: RemotingCommand) -> bool:
-        """Look at an answer: hooks see it, and the call can go once more.
-
-        That is after GO_AWAY, and after a refusal of credentials for which there are others.
-        """
-        channel, command, deadline = asked.channel, asked.command, asked.deadline
-        if answer.code == ResponseCode.GO_AWAY:
-            self.connections.leave(channel)
-            self._reach(channel.address, command, deadline, asked.done, last=True)
-            return True
-        if answer.code and asked.used is not None and self._can_renew(answer):
-            # Renewing may read a file, which is nothing for the thread that reads answers.
-            refused = channel.address, command, deadline, (answer, asked.used), asked.done
-            if self._background.submit(self._again_when_renewed, *refused):
-                return True
-        if self._hooks:
-            # A hook that blocks must not keep other answers from being read.
-            self._run_user_code(self._after, channel.address, command, answer)
-        return False
+            _Call(self, address, run.command(number), deadline, None, done, channel)(answer, None)
 
     def invoke_async(
         self, address: str, command: RemotingCommand, timeout_ms: float
@@ -274,40 +229,35 @@ class Remoting:
         if trouble:
             raise trouble[0]
 
-    def _again_when_renewed(
-        self,
-        address: str,
-        command: RemotingCommand,
-        deadline: float,
-        refused: tuple[RemotingCommand, Credentials],
-        done: Done,
-    ) -> None:
-        answer, used = refused
-        if not self._renewed(answer, used):
-            if self._hooks:
-                self._after(address, command, answer)
-            done(answer, None)
-            return
-        try:
-            self._prepare(address, command)
-        except RocketMQError as error:
-            done(None, error)
-            return
-        self._reach(address, command, deadline, done, last=True)
+    # --- before and after -------------------------------------------------------------------
 
-    def _can_renew(self, answer: RemotingCommand) -> bool:
+    def can_renew(self, answer: RemotingCommand) -> bool:
         """Whether the answer refuses credentials of a source that may give others."""
         return hasattr(self._config.credentials, "renew") and is_refusal(answer)
 
-    def _renewed(self, answer: RemotingCommand, used: Credentials) -> bool:
-        """Ask the source for other credentials than the refused ones; True when it has some."""
-        if not self._can_renew(answer):
-            return False
+    def renew(
+        self, address: str, command: RemotingCommand, refused: Credentials
+    ) -> Credentials | None:
+        """Prepare a command once more, with other credentials than the refused ones.
+
+        Returns them, or None when the source has no others. Raises what a hook raises.
+        """
         try:
-            return bool(self._config.credentials.renew(used))  # type: ignore[union-attr]
+            if not self._config.credentials.renew(refused):  # type: ignore[union-attr]
+                return None
         except Exception:  # noqa: BLE001 - code of the application; the refusal stands
             _log.exception("credentials cannot be renewed")
-            return False
+            return None
+        return self._prepare(address, command)
+
+    def in_background(self, task: Callable[..., None], *args: object) -> bool:
+        """Do what may block, such as reading a file; False: there is no room."""
+        return self._background.submit(task, *args)
+
+    def show(self, address: str, command: RemotingCommand, answer: RemotingCommand) -> None:
+        """Let hooks see an answer; one that blocks must not keep others from being read."""
+        if self._hooks:
+            self._run_user_code(self._after, address, command, answer)
 
     def _prepare(self, address: str, command: RemotingCommand) -> Credentials | None:
         """Run hooks and sign; return the credentials that signed."""
@@ -328,21 +278,81 @@ class Remoting:
                 _log.exception("RPC hook failed after_response hook=%r", hook)
 
 
+def _nobody(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+    """Take the outcome of a call whose caller waits for it."""
+
+
 @define(eq=False, repr=False)
-class _Asked:
-    """A call that nobody waits for; it is called with its outcome."""
+class _Call:
+    """One call, however often it is sent: the one rule of what an answer is followed by.
+
+    It goes once more on another connection after GO_AWAY, and once more after a refusal of
+    credentials for which there are others. Whoever waits drives it by `goes_again`; a call that
+    nobody waits for is itself called with what became of the request.
+    """
 
     remoting: Remoting
-    channel: Channel
+    address: str
     command: RemotingCommand
     deadline: float
-    done: Done
     used: Credentials | None
+    done: Done = _nobody
+    channel: Channel | None = None
+    went_away: bool = False
+    renewed: bool = False
+
+    def goes_again(self, channel: Channel, answer: RemotingCommand) -> bool:
+        """Whether the call is to be sent once more; may wait for other credentials."""
+        return self._leaves(channel, answer) or (self._is_refused(answer) and self._renews())
 
     def __call__(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-        """Take the outcome for ``done``, unless the call goes once more."""
-        if answer is None or not self.remoting.goes_again(self, answer):
-            self.done(answer, error)
+        """Take what became of the request, on the thread that reads answers; never blocks."""
+        if answer is None or not answer.code:
+            self._end(answer, error)
+        elif self.channel is not None and self._leaves(self.channel, answer):
+            self.remoting.reach(self)
+        elif not (
+            self._is_refused(answer) and self.remoting.in_background(self._renewed_or, answer)
+        ):
+            self._end(answer, None)
+
+    def _leaves(self, channel: Channel, answer: RemotingCommand) -> bool:
+        if self.went_away or answer.code != ResponseCode.GO_AWAY:
+            return False
+        self.went_away = True
+        self.remoting.connections.leave(channel)
+        return True
+
+    def _is_refused(self, answer: RemotingCommand) -> bool:
+        return self.used is not None and not self.renewed and self.remoting.can_renew(answer)
+
+    def _renews(self) -> bool:
+        used, self.renewed = self.used, True
+        if used is None:
+            return False
+        self.used = self.remoting.renew(self.address, self.command, used)
+        return self.used is not None
+
+    def _renewed_or(self, answer: RemotingCommand) -> None:
+        """Go once more with other credentials; without any the answer stands."""
+        try:
+            again = self._renews()
+        except RocketMQError as error:
+            self.done(None, error)
+        except Exception as error:  # noqa: BLE001 - a hook's; somebody waits for an outcome
+            stopped = MQClientException(f"a hook stopped the call, sent again: {error}")
+            stopped.__cause__ = error
+            self.done(None, stopped)
+        else:
+            if again:
+                self.remoting.reach(self)
+            else:
+                self._end(answer, None)
+
+    def _end(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+        if answer is not None:
+            self.remoting.show(self.address, self.command, answer)
+        self.done(answer, error)
 
 
 def _left_ms(deadline: float) -> float:
@@ -355,6 +365,7 @@ def _sign(command: RemotingCommand, credentials: Credentials) -> None:
 
     fields = command.ext_fields
     fields[signing.ACCESS_KEY] = credentials.access_key
+    fields.pop(signing.SECURITY_TOKEN, None)  # of former credentials, when it is sent again
     if credentials.security_token is not None:
         fields[signing.SECURITY_TOKEN] = credentials.security_token
     fields[signing.SIGNATURE] = signing.sign(credentials.secret_key, fields, command.body)

@@ -8,15 +8,15 @@ those about one queue are made in `rocketmq_py/client/queue_requests.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
-from rocketmq_py.client.answers import broker_error, check_answer
+from rocketmq_py.client.answers import lacks_queue
+from rocketmq_py.client.asking import AnyOf, Broker, Question, nothing
 from rocketmq_py.client.queue_requests import QueueRequests, queue_request
 from rocketmq_py.clock import monotonic, wall_ms
-from rocketmq_py.errors import RemotingTimeoutException, RocketMQError
-from rocketmq_py.logs import get_logger
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.protocol.bodies.groups import ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.consumer.settings import PushConsumerConfig
 
-logger = get_logger(__name__)
-
 MASTER_ID = 0
 OFFSET_CALL_TIMEOUT_MS = 5_000
 SEND_BACK_TIMEOUT_MS = 5_000
@@ -43,8 +41,6 @@ LONG_POLL_MS = 15_000
 PULL_TIMEOUT_MS = 30_000
 
 PUBLISH_ATTEMPTS = 3
-NEXT_AFTER_S = 0.2
-"""Without an answer for so long another broker is asked the same."""
 
 
 class PullAsk(NamedTuple):
@@ -75,45 +71,19 @@ class ConsumerCalls(QueueRequests):
     def consumer_ids(self, addresses: Sequence[str], timeout_ms: float) -> list[str]:
         """Client ids of the group's members, sorted as Java sorts them (38).
 
-        Every broker of a topic knows them. The first of ``addresses`` is asked, and another one
-        whenever no answer came for a moment; the first answer counts.
+        Every broker of a topic knows them. The one that answered last time is asked, and another
+        one whenever it refuses or no answer came for a moment; the first answer counts.
         """
-        self.informant, answer = self._first_answer(addresses, timeout_ms)
-        check_answer(answer, self.informant)
-        return sorted(ConsumerList.decode(answer.body).consumer_id_list, key=java_order)
-
-    def _first_answer(
-        self, addresses: Sequence[str], timeout_ms: float
-    ) -> tuple[str, RemotingCommand]:
-        deadline = monotonic() + timeout_ms / 1000
-        silent, known = self._instance.connections.silent, self.informant
-        waiting = sorted(addresses, key=lambda address: (address in silent, address != known))
-        asked: dict[Future[RemotingCommand], str] = {}
-        failure: BaseException | None = None
-        while waiting or asked:
-            if waiting:
-                address = waiting.pop(0)
-                asked[self._ask_members(address, timeout_ms)] = address
-            patience = NEXT_AFTER_S if waiting else deadline - monotonic()
-            done, _ = wait(asked, timeout=max(0.0, patience), return_when=FIRST_COMPLETED)
-            for future in done:
-                address, failure = asked.pop(future), future.exception()
-                if failure is None:
-                    return address, future.result()
-            if not waiting and not done:
-                break
-        if failure is not None:
-            raise failure
-        raise RemotingTimeoutException(
-            f"no broker tells the members of group {self._group} within {timeout_ms:.0f} ms",
-            address=next(iter(asked.values()), None),  # the log has its lines by server
-        )
-
-    def _ask_members(self, address: str, timeout_ms: float) -> Future[RemotingCommand]:
+        known = self.informant
         header = GetConsumerListByGroupRequestHeader(consumer_group=self._group)
-        code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
-        command = RemotingCommand(code, ext_fields=header.to_ext())
-        return self._instance.remoting.invoke_async(address, command, timeout_ms)
+        question = Question(
+            AnyOf(tuple(sorted(addresses, key=lambda address: address != known))),
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+            lambda answer, address: (address, ConsumerList.decode(answer.body).consumer_id_list),
+            header.to_ext(),
+        )
+        self.informant, members = self._asker.answer(question, timeout_ms)
+        return sorted(members, key=java_order)
 
     def stored_offset(self, queue: MessageQueue) -> int | None:
         """Offset that the broker keeps for the group, None when it keeps none (14)."""
@@ -132,14 +102,15 @@ class ConsumerCalls(QueueRequests):
 
     def publish_retry(self, message: Message, sys_flag: int, reconsume_times: int) -> None:
         """Send to the retry topic as the inner producer does; tries up to three queues (310)."""
-        queues = self._instance.routes.publish_info(message.topic).queues
+        routes, topic = self._instance.routes, message.topic
         properties = encode_properties(message.properties).decode()
-        start = randrange(len(queues))
+        start = randrange(len(routes.publish_info(topic).queues))
         for attempt in range(PUBLISH_ATTEMPTS):
+            queues = routes.publish_info(topic).queues
             queue = queues[(start + attempt) % len(queues)]
             fields = send_fields(
                 INNER_PRODUCER_GROUP,
-                message.topic,
+                topic,
                 queue_id=queue.queue_id,
                 sys_flag=sys_flag,
                 born_timestamp=wall_ms(),
@@ -150,19 +121,31 @@ class ConsumerCalls(QueueRequests):
                 max_reconsume_times=self._config.reconsume_times_max,
                 broker_name=queue.broker_name,
             )
+            question = Question(
+                _master(topic, queue.broker_name),
+                RequestCode.SEND_MESSAGE_V2,
+                nothing,
+                fields,
+                message.body,
+                accepts=SEND_RESPONSE_STORED,
+            )
+            since = monotonic()
             try:
-                self._publish_to(queue, fields, message.body)
-            except RocketMQError:
+                self._asker.answer(question, SEND_BACK_TIMEOUT_MS)
+            except RocketMQError as error:
                 if attempt == PUBLISH_ATTEMPTS - 1:
                     raise
+                if lacks_queue(error):
+                    self._look_again(topic, since)
             else:
                 return
 
-    def _publish_to(self, queue: MessageQueue, fields: dict[str, str], body: bytes) -> None:
-        command = RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext_fields=fields, body=body)
-        address, answer = self._ask_master(queue.topic, queue.broker_name, command)
-        if answer.code not in SEND_RESPONSE_STORED:
-            raise broker_error(answer, address, topic=queue.topic)
+    def _look_again(self, topic: str, since: float) -> None:
+        """Ask for a route that a broker contradicted; the known one serves without an answer."""
+        try:
+            self._instance.routes.look_again(topic, since, SEND_BACK_TIMEOUT_MS)
+        except RocketMQError as error:
+            self._instance.routes.log_failure(topic, error)
 
     def send_back(self, message: MessageExt, delay_level: int) -> None:
         """Ask the broker that stores the message to deliver it again later (36)."""
@@ -176,15 +159,9 @@ class ConsumerCalls(QueueRequests):
             max_reconsume_times=self._config.reconsume_times_max,
             broker_name=message.broker_name,
         )
-        command = RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, ext_fields=header.to_ext())
-        address, answer = self._ask_master(message.topic, message.broker_name, command)
-        check_answer(answer, address, message.topic)
-
-    def _ask_master(
-        self, topic: str, broker_name: str, command: RemotingCommand
-    ) -> tuple[str, RemotingCommand]:
-        address = self._instance.routes.require_address(topic, broker_name, only_this=True)
-        return address, self._instance.remoting.invoke(address, command, SEND_BACK_TIMEOUT_MS)
+        code = RequestCode.CONSUMER_SEND_MSG_BACK
+        master = _master(message.topic, message.broker_name)
+        self._asker.answer(Question(master, code, nothing, header.to_ext()), SEND_BACK_TIMEOUT_MS)
 
     def pull(self, ask: PullAsk) -> Future[RemotingCommand]:
         """Ask for messages, kept by the broker while there are none (11)."""
@@ -215,6 +192,10 @@ class ConsumerCalls(QueueRequests):
             queue.topic, queue.broker_name, broker_id=ask.broker_id
         )
         return self._instance.remoting.invoke_async(address, command, PULL_TIMEOUT_MS)
+
+
+def _master(topic: str, broker_name: str) -> Broker:
+    return Broker(topic, broker_name, only_this=True)
 
 
 def java_order(text: str) -> bytes:

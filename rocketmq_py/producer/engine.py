@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
+from rocketmq_py.client.asking import Asker
+from rocketmq_py.client.recalling import recall_question
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingException, RocketMQError
 from rocketmq_py.producer.fault import BrokerFaults
@@ -81,17 +82,9 @@ class ProducerEngine:
         return requester
 
     def recall(self, topic: str, handle: str | RecallHandle | None) -> str:
-        """Ask the broker named in the handle."""
-        parsed = parse_handle(topic, handle)
-        address = self.instance.routes.require_address(topic, parsed.broker_name)
-        command = recall_request(
-            topic,
-            handle if isinstance(handle, str) else parsed,
-            broker_name=parsed.broker_name,
-            producer_group=self._group,
-        )
-        answer = self.instance.remoting.invoke(address, command, self._config.send_msg_timeout)
-        return recalled_id(answer, address, topic)
+        """Ask the master of the broker that is named in the handle."""
+        question = recall_question(topic, handle, self._group)
+        return Asker(self.instance).answer(question, self._config.send_msg_timeout)
 
     def is_busy(self) -> str | None:
         """Say how many sends have not ended yet; None when none is under way."""

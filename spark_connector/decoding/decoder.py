@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import define, field, frozen
 
-from rocketmq_py import ClientConfig, RawMessages, RemotingCommandException
+from rocketmq_py import ClientConfig, RemotingCommandException
+from rocketmq_py.raw import RawMessages
 from spark_connector.decoding.malformed import Malformed
 from spark_connector.decoding.read_columns import (
     CORRUPT,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from attrs import frozen
 
-from rocketmq_py import RawMessages
+from rocketmq_py.raw import RawMessages
 from spark_connector.decoding.row_decoding import RECORD_SIZE_MIN
 
 HEAD = np.dtype(

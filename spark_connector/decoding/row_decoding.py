@@ -6,13 +6,8 @@ it gives is what `decoder.py` must give too. Must not know Arrow buffers or the 
 
 import json
 
-from rocketmq_py import (
-    BodyTooLargeError,
-    ClientConfig,
-    MessageExt,
-    RawMessages,
-    RemotingCommandException,
-)
+from rocketmq_py import BodyTooLargeError, ClientConfig, MessageExt, RemotingCommandException
+from rocketmq_py.raw import RawMessages
 from spark_connector.decoding.read_columns import (
     DELIVER_NAMES,
     MS_MAX,

@@ -84,9 +84,7 @@ class Recaller:
             one.future = self._access.recall(
                 one.topic, one.handle, timeout_ms=self._options.send_timeout_ms
             )
-        except NameServerUnavailableError:
-            raise
-        except RocketMQError as error:
+        except RocketMQError as error:  # the handle cannot be one
             one.future = Future()
             one.future.set_exception(error)
         return one
@@ -96,6 +94,8 @@ class Recaller:
         one = self._flying.popleft()
         try:
             self._outcomes[one.row] = "RECALLED", one.future.result(), None
+        except NameServerUnavailableError:
+            raise
         except SERVER_ERRORS as error:
             if not is_transient(error):
                 self._outcomes[one.row] = "REFUSED", one.message_id, str(error)

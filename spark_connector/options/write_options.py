@@ -9,7 +9,8 @@ from typing import Final
 
 from attrs import frozen
 
-from rocketmq_py import DelayKind, RawMessages
+from rocketmq_py import DelayKind
+from rocketmq_py.raw import RawMessages
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, connection_of
 from spark_connector.options.parsing import Given

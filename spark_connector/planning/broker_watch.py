@@ -21,7 +21,6 @@ from rocketmq_py.clock import monotonic
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, find_topics
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
-from spark_connector.servers.asking import each_at_once
 from spark_connector.servers.back_off import PATIENCE_S, RECHECK_S, BackOff, Place, in_background
 
 _log = logging.getLogger("spark_connector")
@@ -138,7 +137,7 @@ class Watch:
         is_known = broker in self.brokers_of(topic)
         if is_known and (last is None or last[1] < over):
             self._looks.pop(broker, None)  # its answer would be older
-            self._note(self._asked(broker, [topic]))
+            self._note(self._asked(broker, [topic]).result())
 
     # --- brokers ---------------------------------------------------------------------------------
 
@@ -164,14 +163,10 @@ class Watch:
         except SERVER_ERRORS as error:
             _log.warning("topics cannot be listed, going on with the known ones: %s", error)
             return {}
-        return each_at_once(topics, self._asked_route)
-
-    def _asked_route(self, topic: str) -> list[str] | RocketMQError:
-        try:
-            self._access.read_queues(topic)
-            return self._access.broker_names(topic)
-        except SERVER_ERRORS as error:
-            return error
+        return {
+            topic: queues if isinstance(queues, RocketMQError) else self._access.broker_names(topic)
+            for topic, queues in self._access.read_queues_of(topics).items()
+        }
 
     def _use_routes(self, routes: _Routes) -> None:
         for topic, brokers in routes.items():
@@ -199,7 +194,7 @@ class Watch:
                     wanted.setdefault(broker, []).append(topic)
         looks: dict[float | None, list[Future[_Said]]] = {}
         for broker, topics in wanted.items():
-            look = in_background(partial(self._asked, broker, topics))
+            look = self._asked(broker, topics)
             self._looks[broker] = look
             looks.setdefault(self._patience(broker, topics), []).append(look)
         # Those that are waited for longest first: the others go on meanwhile.
@@ -214,20 +209,35 @@ class Watch:
             return None
         return self._hurried_s if self._is_hurried else self._patience_s
 
-    def _asked(self, broker: str, topics: Iterable[str]) -> _Said:
-        """Ask one broker now, on any thread; one that is silent or busy is so for all topics."""
+    def _asked(self, broker: str, topics: Iterable[str]) -> Future[_Said]:
+        """Ask one broker about a topic, then about all others at once, unless it is silent or busy.
+
+        It is so for all topics then.
+        """
+        said: _Said = []
+        result: Future[_Said] = Future()
+
+        def ask(some: list[str], others: list[str]) -> None:
+            told = self._access.begin_bounds_of(some, broker)
+            told.add_done_callback(partial(answered, others))
+
+        def answered(others: list[str], call: Future[dict[str, Bounds | RocketMQError]]) -> None:
+            try:
+                for topic, one in call.result().items():
+                    said.append(((topic, broker), one, monotonic()))
+                    if isinstance(one, RocketMQError) and is_transient(one):
+                        others = []
+                        break
+                if others:
+                    ask(others, [])
+                else:
+                    result.set_result(said)
+            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+                result.set_exception(error)
+
         first, *rest = topics
-        try:
-            answer: Bounds | RocketMQError = self._access.bounds_at(first, broker)
-        except SERVER_ERRORS as error:
-            answer = error
-        said: _Said = [((first, broker), answer, monotonic())]
-        if rest and not (isinstance(answer, RocketMQError) and is_transient(answer)):
-            for topic, one in self._access.bounds_of(rest, broker).items():
-                said.append(((topic, broker), one, monotonic()))
-                if isinstance(one, RocketMQError) and is_transient(one):
-                    break
-        return said
+        ask([first], rest)
+        return result
 
     # --- answers ---------------------------------------------------------------------------------
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from functools import partial
 
-from rocketmq_py import MessageQueue, QueueAccess, RawPull
+from rocketmq_py import MessageQueue
 from rocketmq_py.clock import monotonic
+from rocketmq_py.raw import QueueAccess, RawPull
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.task_plan import MESSAGE_BYTES

@@ -12,13 +12,14 @@ from functools import partial
 
 from attrs import evolve
 
-from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
+from rocketmq_py import MessageQueue
+from rocketmq_py.raw import QueueAccess, QueueBounds, RawMessages
 from spark_connector.errors import GO_ON, OptionError
 from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start, look
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.time_places import first_at
 from spark_connector.servers.access import retrying
-from spark_connector.servers.asking import each_at_once, retrying_all
+from spark_connector.servers.asking import retrying_all
 
 _log = logging.getLogger("spark_connector")
 
@@ -52,14 +53,17 @@ def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool =
 
 def bounds_of(access: QueueAccess, options: ReadOptions) -> Bounds:
     """Return the bounds of every queue that is read; raises when a named topic is unknown."""
-
-    def ask(topic: str) -> Bounds:
-        return retrying(options, f"asking for topic {topic}", partial(access.bounds, topic))
-
+    topics = find_topics(access, options)
+    told = retrying_all(options, asking_for, topics, access.bounds_of_topics)
     found: Bounds = {}
-    for some in each_at_once(find_topics(access, options), ask).values():
-        found |= some
+    for topic in topics:
+        found |= told[topic]
     return chosen(found, options)
+
+
+def asking_for(topic: str) -> str:
+    """Say in errors what is done about a topic."""
+    return f"asking for topic {topic}"
 
 
 def is_subscribed(queue: MessageQueue, options: ReadOptions) -> bool:

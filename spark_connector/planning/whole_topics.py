@@ -18,14 +18,17 @@ from rocketmq_py.clock import monotonic
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.giving_up import give_up, missing, shown
 from spark_connector.planning.required_queues import Lacking, lacking
-from spark_connector.planning.start_places import Bounds, chosen, find_topics
-from spark_connector.servers.access import is_transient, retrying
-from spark_connector.servers.asking import each_at_once
-from spark_connector.servers.back_off import Place, in_background
+from spark_connector.planning.start_places import Bounds, asking_for, chosen, find_topics
+from spark_connector.servers.access import is_transient
+from spark_connector.servers.asking import retrying_all
+from spark_connector.servers.back_off import Place
 
 _log = logging.getLogger("spark_connector")
 
 LOOK_AGAIN_S = 1.0
+
+_Route = tuple[tuple[MessageQueue, ...], NoRouteError | None]
+"""The queues of a topic, or why it has none."""
 
 
 @define
@@ -107,13 +110,15 @@ def look_once(
     """
     look = Look()
     known_topics = {queue.topic for queue in known}
-    routes = each_at_once(find_topics(access, options), partial(_route_of, access, options))
-    for topic, queues in routes.items():
-        if isinstance(queues, NoRouteError):
-            look.unknown[topic] = queues
+    topics = find_topics(access, options)
+    for topic, (queues, unknown) in retrying_all(
+        options, asking_for, topics, partial(_routes_of, access)
+    ).items():
+        if unknown is not None:
+            look.unknown[topic] = unknown
             if is_patient or topic in known_topics or not access.registered_brokers():
                 continue
-            raise queues
+            raise unknown
         look.brokers[topic] = set()
         look.expected.update(queues, access.configured_queues(topic))
     _ask_brokers(access, look)
@@ -123,13 +128,15 @@ def look_once(
     return look
 
 
-def _route_of(
-    access: QueueAccess, options: ReadOptions, topic: str
-) -> tuple[MessageQueue, ...] | NoRouteError:
-    try:
-        return retrying(options, f"asking for topic {topic}", partial(access.read_queues, topic))
-    except NoRouteError as error:
-        return error
+def _routes_of(access: QueueAccess, topics: list[str]) -> dict[str, _Route | RocketMQError]:
+    """Ask for routes; that a topic has none is an answer, too."""
+    found: dict[str, _Route | RocketMQError] = {}
+    for topic, queues in access.read_queues_of(topics).items():
+        if isinstance(queues, NoRouteError):
+            found[topic] = (), queues
+        else:
+            found[topic] = queues if isinstance(queues, RocketMQError) else (queues, None)
+    return found
 
 
 def _ask_brokers(access: QueueAccess, look: Look) -> None:
@@ -138,10 +145,7 @@ def _ask_brokers(access: QueueAccess, look: Look) -> None:
     for topic in look.brokers:
         for broker in access.broker_names(topic):
             topics.setdefault(broker, []).append(topic)
-    asked = {
-        broker: in_background(partial(access.bounds_of, some, broker))
-        for broker, some in topics.items()
-    }
+    asked = {broker: access.begin_bounds_of(some, broker) for broker, some in topics.items()}
     for broker, answers in asked.items():
         for topic, answer in answers.result().items():
             if not isinstance(answer, RocketMQError):

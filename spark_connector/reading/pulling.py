@@ -20,16 +20,9 @@ from typing import Any
 
 from attrs import frozen
 
-from rocketmq_py import (
-    MessageQueue,
-    MQClientException,
-    PulledRun,
-    QueueAccess,
-    RawPull,
-    RemotingCommandException,
-    RemotingException,
-)
+from rocketmq_py import MessageQueue, MQClientException, RemotingCommandException, RemotingException
 from rocketmq_py.clock import monotonic
+from rocketmq_py.raw import PulledRun, QueueAccess, RawPull
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.queue_ranges import QueueRange

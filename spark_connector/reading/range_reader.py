@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rocketmq_py import ClientConfig, QueueAccess, RawMessages
+from rocketmq_py import ClientConfig
+from rocketmq_py.raw import QueueAccess, RawMessages
 from spark_connector.decoding.decoder import Decoder, WrappedBatches
 from spark_connector.decoding.malformed import Malformed
 from spark_connector.decoding.read_columns import projection

@@ -24,13 +24,12 @@ from rocketmq_py import (
     MQBrokerException,
     MQClientException,
     NameServerUnavailableError,
-    NamespacedQueueAccess,
     NoRouteError,
-    QueueAccess,
     RemotingException,
     RocketMQError,
     TlsConfig,
 )
+from rocketmq_py.raw import NamespacedQueueAccess, QueueAccess
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
 from spark_connector.options.parsing import Secret

@@ -21,13 +21,14 @@ _T = TypeVar("_T")
 
 def retrying_all(
     options: ReadOptions,
-    what: str,
+    what: str | Callable[[_K], str],
     places: Iterable[_K],
     ask: Callable[[list[_K]], Mapping[_K, _T | RocketMQError]],
 ) -> dict[_K, _T]:
     """Ask about all, then up to ``fetchOffset.numRetries`` times about those that failed.
 
-    Raises as `access.retrying`, for the first place that has no answer in the end.
+    ``what`` says what is done, of all or of each. Raises as `access.retrying`, for the first place
+    that has no answer in the end.
     """
     found: dict[_K, _T] = {}
     left = list(places)
@@ -39,12 +40,13 @@ def retrying_all(
                 failed[place] = answer
             else:
                 found[place] = answer
-        for error in failed.values():
+        for place, error in failed.items():
+            said = what if isinstance(what, str) else what(place)
             if not is_transient(error):
-                error.add_note(f"This happened while {what}.")
+                error.add_note(f"This happened while {said}.")
                 raise error
-        if failed and attempt > options.fetch_offset_num_retries:
-            raise given_up(options, what, attempt, next(iter(failed.values()))) from None
+            if attempt > options.fetch_offset_num_retries:
+                raise given_up(options, said, attempt, error) from None
         left = list(failed)
         attempt += 1
         if left:

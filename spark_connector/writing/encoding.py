@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import define, field, frozen
 
-from rocketmq_py import DelayKind, MessageIds, RawMessages
+from rocketmq_py import DelayKind
+from rocketmq_py.raw import MessageIds, RawMessages
 from spark_connector.options.table import BATCH_BYTES_MOST
 from spark_connector.options.write_options import NO_PROPERTIES, WriteOptions
 from spark_connector.writing.write_columns import DELAY_COLUMNS, Columns, read_rows

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketmq_py import MessageIds
+from rocketmq_py.raw import MessageIds
 from spark_connector.writing.encoding import BODY_SIZE_MAX, NAME_END, VALUE_END, Encoded
 from spark_connector.writing.requests import Request
 from spark_connector.writing.write_columns import read_rows

@@ -7,7 +7,7 @@ on: ``queue_choice.py``.
 from collections.abc import Callable
 from functools import lru_cache
 
-from rocketmq_py import RawMessages
+from rocketmq_py.raw import RawMessages
 
 REMEMBERED_KEYS = 65_536
 _SEED = 0x9747B28C

@@ -22,11 +22,10 @@ from rocketmq_py import (
     MQClientException,
     NameServerUnavailableError,
     NoRouteError,
-    QueueAccess,
-    RawMessages,
     RemotingException,
 )
 from rocketmq_py.clock import monotonic
+from rocketmq_py.raw import QueueAccess, RawMessages
 from spark_connector.writing.encoding import Encoded
 from spark_connector.writing.send_errors import Patience, given_up
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import define, evolve, field
 
-from rocketmq_py import MessageQueue, RawMessages
+from rocketmq_py import MessageQueue
+from rocketmq_py.raw import RawMessages
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.encoding import ITEM_OVERHEAD, Encoded, fixed_width
 from spark_connector.writing.queue_choice import Places

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketmq_py import RawSend
+from rocketmq_py.raw import RawSend
 from spark_connector.writing.encoding import Encoded
 
 try:

@@ -15,11 +15,11 @@ from rocketmq_py import (
     MQClientException,
     NoRouteError,
     PermissionDeniedError,
-    RawSend,
     RocketMQError,
     SendStatus,
     TopicNotExistError,
 )
+from rocketmq_py.raw import RawSend
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.encoding import NAME_END

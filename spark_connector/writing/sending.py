@@ -15,17 +15,9 @@ from itertools import chain
 import pyarrow as pa
 from attrs import define, evolve
 
-from rocketmq_py import (
-    MessageIds,
-    MessageQueue,
-    NoRouteError,
-    QueueAccess,
-    RemotingException,
-    RocketMQError,
-    RunOutcome,
-    SendOutcome,
-)
+from rocketmq_py import MessageQueue, NoRouteError, RemotingException, RocketMQError
 from rocketmq_py.clock import monotonic, wall_ms
+from rocketmq_py.raw import MessageIds, QueueAccess, RunOutcome, SendOutcome
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.servers.access import is_transient

@@ -11,8 +11,9 @@ from heapq import heappop, heappush
 from itertools import count
 from queue import Empty, SimpleQueue
 
-from rocketmq_py import MessageQueue, QueueAccess, RocketMQError, RunOutcome, SendRun
+from rocketmq_py import MessageQueue, RocketMQError
 from rocketmq_py.clock import monotonic
+from rocketmq_py.raw import QueueAccess, RunOutcome, SendRun
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.queue_choice import QueueChoice
 from spark_connector.writing.requests import Request

@@ -14,7 +14,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
+from rocketmq_py import MessageQueue, RemotingCommandException
+from rocketmq_py.raw import RawMessages
 from spark_connector.errors import OptionError
 from spark_connector.options.write_options import WriteOptions, write_options
 from spark_connector.servers.access import access_for, retrying

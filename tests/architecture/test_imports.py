@@ -16,7 +16,12 @@ from tests.architecture.source_tree import (
 )
 
 PUBLIC = {"rocketmq_py", *(f"rocketmq_py.{name}" for name in rocketmq_py.__all__)}
-PUBLIC_MODULES = ("rocketmq_py.errors", "rocketmq_py.clock", "rocketmq_py.config")
+PUBLIC_MODULES = (
+    "rocketmq_py.errors",
+    "rocketmq_py.clock",
+    "rocketmq_py.config",
+    "rocketmq_py.raw",
+)
 BROKER_MAY = (
     "rocketmq_py.protocol",
     "rocketmq_py.errors",

@@ -8,19 +8,22 @@ import typing
 import pytest
 
 import rocketmq_py
+from rocketmq_py import raw
+
+PUBLIC = dict.fromkeys(rocketmq_py.__all__, rocketmq_py) | dict.fromkeys(raw.__all__, raw)
 
 
-@pytest.mark.parametrize("name", sorted(rocketmq_py.__all__))
+@pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_name_resolves_and_has_a_docstring(name: str) -> None:
-    thing = getattr(rocketmq_py, name)
+    thing = getattr(PUBLIC[name], name)
     if inspect.isclass(thing) or inspect.isfunction(thing):
         assert inspect.getdoc(thing)
 
 
 def methods() -> list[tuple[str, typing.Any]]:
     found: list[tuple[str, typing.Any]] = []
-    for name in rocketmq_py.__all__:
-        thing = getattr(rocketmq_py, name)
+    for name, module in PUBLIC.items():
+        thing = getattr(module, name)
         if inspect.isclass(thing) and thing.__module__.startswith("rocketmq_py"):
             found += [
                 (f"{name}.{member}", function)

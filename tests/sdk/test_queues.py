@@ -6,14 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from rocketmq_py import (
-    DefaultMQProducer,
-    Message,
-    MQClientException,
-    QueueAccess,
-    QueueBounds,
-    RawMessages,
-)
+from rocketmq_py import DefaultMQProducer, Message, MQClientException
+from rocketmq_py.raw import QueueAccess, QueueBounds, RawMessages
 from tests.sdk.conftest import GUARD_S
 from tests.waiting import until
 

@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, functions
 
 import spark_connector
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
-from rocketmq_py import QueueAccess, RawMessages
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.raw import QueueAccess, RawMessages
 from spark_connector.errors import SchemaError
 from tests.spark.queries import WORKER_LOGS
 

@@ -8,19 +8,16 @@ another one may begin. This module must not know when a lock is wanted. Facts: `
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import Future
 from typing import Final
 
-from rocketmq_py.client.answers import check_answer
+from rocketmq_py.client.asking import Asker, Broker, Question
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.queue_requests import side_by_side
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import LockBatchRequest, LockBatchResponse
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.send_result import MessageQueue
 
 logger = get_logger(__name__)
@@ -54,6 +51,7 @@ class QueueLocks:
 
     def __init__(self, engine: ClientInstance, group: str) -> None:
         self._engine = engine
+        self._asker = Asker(engine)
         self._group = group
         self._lock = threading.Lock()
         self._claims: dict[MessageQueue, _Claim] = {}
@@ -85,7 +83,7 @@ class QueueLocks:
         answered: set[MessageQueue] = set()
         for broker_name, answer in self._ask(RequestCode.LOCK_BATCH_MQ, wanted).items():
             try:
-                body = LockBatchResponse.decode(answer.body)
+                body = LockBatchResponse.decode(answer)
             except RocketMQError as error:
                 self._failed(RequestCode.LOCK_BATCH_MQ, broker_name, wanted[broker_name], error)
                 continue
@@ -145,45 +143,39 @@ class QueueLocks:
             self._ask(code, queues)
             return
         for broker_name, given_back in queues.items():
+            question = self._question(code, broker_name, given_back)
             try:
-                command, address = self._request(code, broker_name, given_back)
-                self._engine.remoting.post(address, command)
+                address = self._asker.address(_master(broker_name, given_back))
+                self._engine.remoting.post(address, question.command())
             except RocketMQError as error:
                 self._failed(code, broker_name, given_back, error)
 
-    def _ask(self, code: RequestCode, queues: _ByBroker) -> dict[str, RemotingCommand]:
+    def _ask(self, code: RequestCode, queues: _ByBroker) -> dict[str, bytes]:
         """Ask brokers side by side about their queues; return what those said who agreed."""
-        addresses: dict[str, str] = {}
-
-        def begin(broker_name: str) -> Future[RemotingCommand]:
-            command, address = self._request(code, broker_name, queues[broker_name])
-            addresses[broker_name] = address
-            return self._engine.remoting.invoke_async(address, command, LOCK_TIMEOUT_MS)
-
-        agreed: dict[str, RemotingCommand] = {}
-        for broker_name, answer in side_by_side(queues, str, begin).items():
-            try:
-                if not isinstance(answer, RemotingCommand):
-                    raise answer
-                check_answer(answer, addresses[broker_name])
-            except RocketMQError as error:
-                self._failed(code, broker_name, queues[broker_name], error)
+        questions = {name: self._question(code, name, ours) for name, ours in queues.items()}
+        agreed: dict[str, bytes] = {}
+        for broker_name, told in self._asker.ask_all(questions, LOCK_TIMEOUT_MS).items():
+            if isinstance(told, RocketMQError):
+                self._failed(code, broker_name, queues[broker_name], told)
             else:
-                self._engine.absences.answered(addresses[broker_name])
-                agreed[broker_name] = answer
+                address, agreed[broker_name] = told
+                self._engine.absences.answered(address)
         return agreed
 
-    def _request(
+    def _question(
         self, code: RequestCode, broker_name: str, queues: Collection[MessageQueue]
-    ) -> tuple[RemotingCommand, str]:
-        topic = next(iter(queues)).topic
-        address = self._engine.routes.require_address(topic, broker_name, only_this=True)
+    ) -> Question[tuple[str, bytes]]:
         body = LockBatchRequest(
             consumer_group=self._group,
             client_id=self._engine.client_id,
             mq_set=[MessageQueueKey(one.topic, one.broker_name, one.queue_id) for one in queues],
         )
-        return RemotingCommand(code, body=body.encode(standard=True)), address
+        return Question(
+            _master(broker_name, queues),
+            code,
+            lambda answer, address: (address, bytes(answer.body)),
+            body=body.encode(standard=True),
+        )
 
     def _failed(
         self,
@@ -195,6 +187,10 @@ class QueueLocks:
         verb = "locking" if code == RequestCode.LOCK_BATCH_MQ else "unlocking"
         what = f"{verb} {_named(queues)} for group {self._group}"
         self._engine.absences.failed(broker_name, what, error)
+
+
+def _master(broker_name: str, queues: Collection[MessageQueue]) -> Broker:
+    return Broker(next(iter(queues)).topic, broker_name, only_this=True)
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

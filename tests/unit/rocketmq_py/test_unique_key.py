@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from rocketmq_py import DefaultMQProducer, Message, MessageBatch, MessageExt, MessageIds
+from rocketmq_py import DefaultMQProducer, Message, MessageBatch, MessageExt
+from rocketmq_py.raw import MessageIds
 
 KEY = "0A0000010001000000000000002A0001"
 

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PROBE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from rocketmq_py import Message, QueueAccess, RawMessages
+from rocketmq_py import Message
+from rocketmq_py.raw import QueueAccess, RawMessages
 from spark_connector.servers.access import access_for
 from spark_connector.options.read_options import read_options
 options = read_options({"nameServer": "h:1", "subscribe": "T"}, streaming=False)

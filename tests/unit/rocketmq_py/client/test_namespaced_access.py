@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import (
-    FlowControlError,
-    MessageQueue,
-    NamespacedQueueAccess,
-    NoRouteError,
-    QueueAccess,
-    RunOutcome,
-    SendOutcome,
-    SendRun,
-)
+from rocketmq_py import FlowControlError, MessageQueue, NoRouteError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.raw import NamespacedQueueAccess, QueueAccess, RunOutcome, SendOutcome, SendRun
 
 ID = "UNIQ_KEY\x01A\x02"
 
@@ -43,11 +36,18 @@ def one_of_a_run(access: QueueAccess, queue: MessageQueue, body: bytes) -> SendO
 
 
 def test_every_call_with_a_name_wraps_it() -> None:
-    made_of_others = {"bounds", "message_at"}
     for name, call in inspect.getmembers(QueueAccess, inspect.isfunction):
-        words = {"topic", "queue", "group", "run"} & set(inspect.signature(call).parameters)
-        if not name.startswith("_") and words and name not in made_of_others:
-            assert "self._wire" in inspect.getsource(call), f"{name} would send bare names"
+        words = {"topic", "topics", "queue", "group", "run"} & {*inspect.signature(call).parameters}
+        if not name.startswith("_") and words:
+            assert wraps_names(call), f"{name} would send bare names"
+
+
+def wraps_names(call: Callable[..., object]) -> bool:
+    """Whether a call makes wire names, itself or by another call."""
+    source = inspect.getsource(call)
+    others = set(re.findall(r"self\.(\w+)\(", source)) - {call.__name__}
+    found = (getattr(QueueAccess, name, None) for name in others)
+    return "self._wire" in source or any(wraps_names(one) for one in found if callable(one))
 
 
 def test_topics_of_the_namespace_are_seen_and_no_others(access: NamespacedQueueAccess) -> None:

@@ -9,15 +9,11 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
     Credentials,
-    MessageIds,
     MessageQueue,
     MQBrokerException,
     MQClientException,
     NoRouteError,
     NotStartedError,
-    QueueAccess,
-    QueueBounds,
-    RawMessages,
     RecallHandle,
     RemotingConnectException,
     SendStatus,
@@ -27,6 +23,7 @@ from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
+from rocketmq_py.raw import MessageIds, QueueAccess, QueueBounds, RawMessages
 from tests.waiting import until
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -173,7 +170,7 @@ def test_a_delayed_send_is_taken_back_by_its_handle(
         access.recall("T", "no handle")
     elsewhere = RecallHandle("T", "broker-z", 1, "A" * 32).encode()
     with pytest.raises(MQClientException, match="broker-z is in no route"):
-        access.recall("T", elsewhere)
+        access.recall("T", elsewhere).result(5)
 
 
 def test_refusals_and_unknown_topics_are_errors(

@@ -15,18 +15,16 @@ from rocketmq_py import (
     MessageQueue,
     MQBrokerException,
     MQClientException,
-    QueueAccess,
     RemotingSendRequestException,
     RemotingTimeoutException,
     RemotingTooMuchRequestException,
-    RunOutcome,
-    SendRun,
     SendStatus,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
 from rocketmq_py.protocol.properties import encode_properties
+from rocketmq_py.raw import QueueAccess, RunOutcome, SendRun
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, ScriptedServer, stored
 
 QUEUE = MessageQueue("T", "broker-a", 0)

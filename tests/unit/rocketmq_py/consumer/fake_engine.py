@@ -26,6 +26,7 @@ from rocketmq_py.protocol.headers.consume import PullMessageResponseHeader
 from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 from rocketmq_py.send_result import MessageQueue
+from rocketmq_py.transport.calls import Done
 from tests.records import encode_record
 
 GROUP = "group-under-test"
@@ -147,6 +148,13 @@ class FakeEngine(ClientInstance):
         self.log.append("PULL_MESSAGE")
         return future
 
+    def begin(self, address: str, command: RemotingCommand, timeout_ms: int, done: Done) -> None:
+        def ended(call: Future[RemotingCommand]) -> None:
+            error = call.exception()
+            done(None if error else call.result(), cast("RocketMQError | None", error))
+
+        self.invoke_async(address, command, timeout_ms).add_done_callback(ended)
+
     def post(self, address: str, command: RemotingCommand) -> None:
         self.oneways.append(command)
         self.log.append(f"oneway {RequestCode(command.code).name}")
@@ -180,6 +188,10 @@ class FakeEngine(ClientInstance):
 
     def submit(self, task: Callable[..., object], *args: object) -> bool:
         self.tasks.append(partial(task, *args))
+        return True
+
+    def submit_background(self, task: Callable[..., object], *args: object) -> bool:
+        task(*args)
         return True
 
     def rebalance_soon(self) -> None:

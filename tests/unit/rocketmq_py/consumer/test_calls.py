@@ -47,9 +47,15 @@ def test_who_was_asked_first_is_named_when_nobody_tells_the_members(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine = FakeEngine()
-    monkeypatch.setattr(engine, "invoke_async", lambda *_: Future[RemotingCommand]())
+
+    def silent(address: str, *_: object) -> Future[RemotingCommand]:
+        call: Future[RemotingCommand] = Future()
+        call.set_exception(RemotingTimeoutException("no answer", address=address))
+        return call
+
+    monkeypatch.setattr(engine, "invoke_async", silent)
     with pytest.raises(RemotingTimeoutException) as raised:
-        calls(engine).consumer_ids([ADDRESS, "10.0.0.9:10911"], 10)
+        calls(engine).consumer_ids([ADDRESS, "10.0.0.8:10911"], 10)
     assert raised.value.address == ADDRESS
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 
@@ -196,14 +196,14 @@ def test_a_name_server_that_falls_silent_keeps_the_news_of_the_brokers_from_nobo
     one.send("T", b"x", queue=0)
     one.wait_for(lambda _b: past(made.latest(begin, ANY), "broker-a") == 1)
     is_asked, may_answer = threading.Event(), threading.Event()
-    ask = access.read_queues
+    ask = access.read_queues_of
 
-    def read_queues(topic: str) -> tuple[MessageQueue, ...]:
+    def read_queues_of(topics: Iterable[str]) -> Mapping[str, object]:
         is_asked.set()
         assert may_answer.wait(GUARD_S)
-        return ask(topic)
+        return ask(topics)
 
-    monkeypatch.setattr(access, "read_queues", read_queues)
+    monkeypatch.setattr(access, "read_queues_of", read_queues_of)
     one.wait_for(lambda _b: made.latest(begin, ANY) is not None and is_asked.is_set())
     one.send("T", b"x", queue=0)
     one.wait_for(lambda _b: past(made.latest(begin, ANY), "broker-a") == 2)

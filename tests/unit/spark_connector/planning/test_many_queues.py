@@ -65,27 +65,27 @@ class Brokers:
 
     # --- what `QueueAccess` answers --------------------------------------------------------------
 
-    def read_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
-        return ()
+    def read_queues_of(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]:
+        return dict.fromkeys(topics, ())
 
     def broker_names(self, _topic: str) -> list[str]:
         return [name for name in self.names if name not in self.gone]
 
-    def bounds_at(self, _topic: str, name: str) -> dict[MessageQueue, QueueBounds]:
+    def bounds_at(self, name: str) -> dict[MessageQueue, QueueBounds]:
         if name in self.away or name in self.gone:
             raise RemotingConnectException(f"{name} is away")
         return self.bounds_by_name[name]
 
-    def bounds_of(
+    def begin_bounds_of(
         self, topics: Iterable[str], name: str
-    ) -> dict[str, dict[MessageQueue, QueueBounds] | RocketMQError]:
+    ) -> Future[dict[str, dict[MessageQueue, QueueBounds] | RocketMQError]]:
         found: dict[str, dict[MessageQueue, QueueBounds] | RocketMQError] = {}
         for topic in topics:
             try:
-                found[topic] = self.bounds_at(topic, name)
+                found[topic] = self.bounds_at(name)
             except RocketMQError as error:
                 found[topic] = error
-        return found
+        return at_once(lambda: found)
 
     def configured_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
         return ()
@@ -96,8 +96,11 @@ class Brokers:
     def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         found: dict[MessageQueue, QueueBounds] = {}
         for name in self.broker_names(topic):
-            found |= self.bounds_at(topic, name)
+            found |= self.bounds_at(name)
         return found
+
+    def bounds_of_topics(self, topics: Iterable[str]) -> dict[str, dict[MessageQueue, QueueBounds]]:
+        return {topic: self.bounds(topic) for topic in topics}
 
 
 def at_once(work: Callable[[], T]) -> Future[T]:

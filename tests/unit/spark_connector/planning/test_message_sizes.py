@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import MessageQueue, QueueAccess, RawPull, RemotingConnectException
+from rocketmq_py import MessageQueue, RemotingConnectException
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.raw import QueueAccess, RawPull
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning import message_sizes
 from spark_connector.planning.message_sizes import FRESH_S, UNKNOWN_BYTES, MessageSizes

@@ -8,7 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
-from rocketmq_py import MessageQueue, PulledRun, RawPull
+from rocketmq_py import MessageQueue
+from rocketmq_py.raw import PulledRun, RawPull
 
 
 @frozen

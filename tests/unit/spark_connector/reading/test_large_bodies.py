@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
-from rocketmq_py import QueueAccess, RawPull, RemotingCommandException
+from rocketmq_py import RemotingCommandException
 from rocketmq_py.protocol.message_codec import encode_batch
+from rocketmq_py.raw import QueueAccess, RawPull
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.range_reader import read_range
 from tests.unit.spark_connector.conftest import record

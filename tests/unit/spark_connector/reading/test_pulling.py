@@ -10,9 +10,10 @@ from typing import cast
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import MessageQueue, QueueAccess, RawPull
+from rocketmq_py import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.message_codec import iter_records
+from rocketmq_py.raw import QueueAccess, RawPull
 from spark_connector.options.read_options import read_options
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.pulling import RangePuller

@@ -19,15 +19,13 @@ from rocketmq_py import (
     MessageExt,
     MessageQueue,
     PermissionDeniedError,
-    QueueAccess,
-    QueueBounds,
-    RawPull,
     RemotingCommandException,
     RemotingConnectException,
     RemotingSendRequestException,
 )
 from rocketmq_py.errors import FrameError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.raw import QueueAccess, QueueBounds, RawPull
 from spark_connector.decoding.decoder import Decoder
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions, read_options

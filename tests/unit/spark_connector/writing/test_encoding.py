@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rocketmq_py import MessageIds
 from rocketmq_py.protocol.properties import decode_properties
+from rocketmq_py.raw import MessageIds
 from spark_connector.errors import SchemaError
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.encoding import BODY_SIZE_MAX, Encoded, Encoder

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from embedded_broker import EmbeddedCluster
-from rocketmq_py import MessageIds, MessageQueue, QueueAccess, RawMessages
+from rocketmq_py import MessageQueue
+from rocketmq_py.raw import MessageIds, QueueAccess, RawMessages
 from spark_connector.errors import SchemaError
 from spark_connector.options.table import OPTIONS
 from spark_connector.options.write_options import WriteOptions, write_options

@@ -10,15 +10,9 @@ import pyarrow as pa
 import pytest
 
 from embedded_broker import EmbeddedCluster
-from rocketmq_py import (
-    MessageIds,
-    MessageQueue,
-    MQClientException,
-    NameServerUnavailableError,
-    NoRouteError,
-    QueueAccess,
-)
+from rocketmq_py import MessageQueue, MQClientException, NameServerUnavailableError, NoRouteError
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.raw import MessageIds, QueueAccess
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.encoding import Encoder
 from spark_connector.writing.queue_choice import QueueChoice, first_queues

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketmq_py import MessageIds, MessageQueue
+from rocketmq_py import MessageQueue
 from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.properties import decode_properties
+from rocketmq_py.raw import MessageIds
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.encoding import Encoded, Encoder
 from spark_connector.writing.queue_choice import Places

@@ -11,10 +11,10 @@ from rocketmq_py import (
     MQBrokerException,
     MQClientException,
     NoRouteError,
-    RawSend,
     RemotingException,
     SendStatus,
 )
+from rocketmq_py.raw import RawSend
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.send_errors import (

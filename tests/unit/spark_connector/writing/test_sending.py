@@ -13,18 +13,11 @@ import pytest
 from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
-from rocketmq_py import (
-    MQClientException,
-    NoRouteError,
-    QueueAccess,
-    RawMessages,
-    RemotingSendRequestException,
-    RunOutcome,
-    SendRun,
-)
+from rocketmq_py import MQClientException, NoRouteError, RemotingSendRequestException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
+from rocketmq_py.raw import QueueAccess, RawMessages, RunOutcome, SendRun
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.queue_choice import QueueChoice

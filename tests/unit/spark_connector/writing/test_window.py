@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from rocketmq_py import MessageQueue, MQClientException, QueueAccess, RunOutcome, SendRun
+from rocketmq_py import MessageQueue, MQClientException
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.frame import Frame
+from rocketmq_py.raw import QueueAccess, RunOutcome, SendRun
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.queue_choice import QueueChoice
 from spark_connector.writing.requests import Request

@@ -1,0 +1,101 @@
+"""What is asked about whole topics and brokers: names, bounds of all queues, a broker's time.
+
+Questions and how their answers are read. Must not know who asks, or names of a namespace. Read on:
+``queue_requests.py`` for questions about one queue, ``queue_access.py`` for who asks.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from rocketmq_py.client.asking import AnyOf, Broker, Question
+from rocketmq_py.protocol.bodies.timers import RuntimeInfo
+from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
+from rocketmq_py.send_result import MessageQueue
+
+_UPTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+"""As ``StoreStatsService.getFormatRuntime`` writes it."""
+
+_TELLS_OR_NOT: Final = frozenset(
+    {int(ResponseCode.SUCCESS), int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)}
+)
+
+
+@frozen
+class QueueBounds:
+    """Which offsets of a queue can be read: from `min_offset` to before `max_offset`.
+
+    `last_update_timestamp` is the store time of the last message in epoch ms, 0 when empty or
+    not told.
+    """
+
+    min_offset: int
+    max_offset: int
+    last_update_timestamp: int = 0
+
+
+Bounds: TypeAlias = dict[MessageQueue, QueueBounds]
+
+
+def topic_names(name_servers: Iterable[str]) -> Question[list[str]]:
+    """Ask for the names of all topics (206), sorted."""
+    return Question(
+        AnyOf(tuple(name_servers)),
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        lambda answer, _: sorted(TopicList.decode(answer.body).topic_list),
+    )
+
+
+def broker_names(name_servers: Iterable[str]) -> Question[list[str]]:
+    """Ask for the names of all brokers that are registered now (106), sorted."""
+    return Question(
+        AnyOf(tuple(name_servers)),
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        lambda answer, _: sorted(ClusterInfo.decode(answer.body).broker_addr_table),
+    )
+
+
+def bounds_at(topic: str, broker_name: str) -> Question[Bounds | None]:
+    """Ask a master for the bounds of a topic's queues (202), None when it does not tell them."""
+    return Question(
+        Broker(topic, broker_name, only_this=True),
+        RequestCode.GET_TOPIC_STATS_INFO,
+        _bounds,
+        GetTopicStatsInfoRequestHeader(topic=topic).to_ext(),
+        accepts=_TELLS_OR_NOT,
+    )
+
+
+def _bounds(answer: RemotingCommand, _: str) -> Bounds | None:
+    if answer.code != ResponseCode.SUCCESS:
+        return None
+    return {
+        MessageQueue(key.topic, key.broker_name, key.queue_id): QueueBounds(
+            one.min_offset, one.max_offset, one.last_update_timestamp
+        )
+        for key, one in TopicStatsTable.decode(answer.body).offset_table.items()
+    }
+
+
+def time_ms_at(topic: str, broker_name: str) -> Question[int]:
+    """Ask a broker of a topic what its clock says in epoch ms, up to a second late (28).
+
+    The answer is a ValueError when the broker does not tell.
+    """
+
+    def read(answer: RemotingCommand, _: str) -> int:
+        table = RuntimeInfo.decode(answer.body).table
+        uptime = _UPTIME.fullmatch(table.get("runtime", ""))
+        if uptime is None or not table.get("bootTimestamp", "").isdigit():
+            raise ValueError(f"broker {broker_name} does not tell its time")
+        days, hours, minutes, seconds = map(int, uptime.groups())
+        up_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        return int(table["bootTimestamp"]) + 1_000 * up_s
+
+    where = Broker(topic, broker_name, only_this=True)
+    return Question(where, RequestCode.GET_BROKER_RUNTIME_INFO, read)
