@@ -115,7 +115,13 @@ class FakeEngine(ClientInstance):
         return self.addresses.get((broker_name, broker_id))
 
     def require_address(
-        self, topic: str, broker_name: str, *, broker_id: int = 0, only_this: bool = False
+        self,
+        topic: str,
+        broker_name: str,
+        *,
+        broker_id: int = 0,
+        only_this: bool = False,
+        timeout_ms: float | None = None,
     ) -> str:
         return RouteTable.require_address(
             cast("Any", self), topic, broker_name, broker_id=broker_id, only_this=only_this
