@@ -5,6 +5,7 @@ Read on: ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py``
 """
 
 import threading
+from datetime import timedelta
 from typing import Self, Unpack
 
 from rocketmq_py.client.instance import ClientInstance
@@ -18,7 +19,7 @@ class Caller:
     """Calls are possible between `start` and `shutdown`, or inside ``with``."""
 
     def __init__(self, **settings: Unpack[ClientSettings]) -> None:
-        self.config = ClientConfig.build(None, settings)
+        self.config = ClientConfig(**settings)
         self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
         self._life = Life(self._who)
         self._engine: ClientInstance | None = None
@@ -37,12 +38,12 @@ class Caller:
             with self._life.starting():
                 instance = acquire_instance(self.config, calls_only=True)
                 self._engine = instance
-                self.config.fix()
-                self._life.at_end(lambda _: self.config.unfix())  # it may be started again
+                self.config._fix()  # noqa: SLF001 - this client's own
+                self._life.at_end(self._allow_changes)  # it may be started again
                 self._life.at_end(instance.shutdown)
                 instance.start()
 
-    def shutdown(self, timeout: float = 3.0) -> None:
+    def shutdown(self, timeout: float | timedelta = 3.0) -> None:
         """Close the connections, within little more than ``timeout`` seconds; idempotent."""
         self._life.end(checked_patience(timeout))
 
@@ -52,6 +53,9 @@ class Caller:
 
     def __exit__(self, *exception: object) -> None:
         self.shutdown()
+
+    def _allow_changes(self, _timeout: float) -> None:
+        self.config._fix(fixed=False)  # noqa: SLF001 - this client's own
 
     def _who(self) -> str:
         return type(self).__name__

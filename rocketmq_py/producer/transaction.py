@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Executor
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from attrs import fields
+from attrs import Attribute, define, field, fields, setters
 
 from rocketmq_py.client.background import WorkerPool
-from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook, RPCHook
-from rocketmq_py.config import ClientConfig
+from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook
+from rocketmq_py.config import explained, one_of, setting
 from rocketmq_py.errors import (
     ClientClosedError,
     ConfigError,
@@ -30,7 +31,6 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageBatch, MessageExt
-from rocketmq_py.producer.config import ProducerSettings
 from rocketmq_py.producer.producer import DefaultMQProducer
 from rocketmq_py.producer.send_kernel import give_id
 from rocketmq_py.producer.validation import check_message
@@ -39,7 +39,6 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.delay import DELAY_PROPERTIES, has_delay
 from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.headers.send import EndTransactionRequestHeader
-from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK
 from rocketmq_py.send_result import (
@@ -102,6 +101,13 @@ class _Questions(NamedTuple):
     check: Callable[[MessageExt], LocalTransactionState | None]
 
 
+def _a_listener(_owner: object, _setting: Attribute[Any], value: object) -> None:
+    if value is not None:
+        _questions_of(value)
+
+
+@explained
+@define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
 class TransactionMQProducer(DefaultMQProducer):
     """Sends messages whose delivery depends on local work.
 
@@ -125,42 +131,28 @@ class TransactionMQProducer(DefaultMQProducer):
     The other arguments are those of `DefaultMQProducer`.
     """
 
-    _attributes = frozenset({"config", "producer_group", "transaction_delay"})
+    transaction_listener: AnyTransactionListener | None = field(
+        default=None, kw_only=True, metadata=setting(_a_listener)
+    )
+    _executor: Executor | None = field(default=None, alias="executor", kw_only=True)
+    _threads_min: int = field(default=1, alias="check_thread_pool_min", kw_only=True)
+    _threads_max: int = field(default=1, alias="check_thread_pool_max", kw_only=True)
+    _hold_max: int = field(default=2_000, alias="check_request_hold_max", kw_only=True)
+    transaction_delay: TransactionDelay = field(
+        default="error", kw_only=True, metadata=setting(one_of("error", "drop", "at_commit"))
+    )
 
-    def __init__(
-        self,
-        producer_group: str = DEFAULT_PRODUCER_GROUP,
-        *,
-        transaction_listener: AnyTransactionListener | None = None,
-        executor: Executor | None = None,
-        check_thread_pool_min: int = 1,
-        check_thread_pool_max: int = 1,
-        check_request_hold_max: int = 2_000,
-        transaction_delay: TransactionDelay = "error",
-        config: ClientConfig | None = None,
-        topics: Iterable[str] = (),
-        rpc_hooks: Iterable[RPCHook] = (),
-        **settings: Unpack[ProducerSettings],
-    ) -> None:
-        super().__init__(
-            producer_group, config=config, topics=topics, rpc_hooks=rpc_hooks, **settings
-        )
-        if not 1 <= check_thread_pool_max <= CHECK_THREADS_MAX:
-            limit = f"from 1 to {CHECK_THREADS_MAX}"
-            raise ConfigError("check_thread_pool_max", check_thread_pool_max, limit)
-        if not 0 <= check_thread_pool_min <= check_thread_pool_max:
-            limit = f"from 0 to check_thread_pool_max, which is {check_thread_pool_max}"
-            raise ConfigError("check_thread_pool_min", check_thread_pool_min, limit)
-        if check_request_hold_max < 1:
-            raise ConfigError("check_request_hold_max", check_request_hold_max, "at least 1")
-        if transaction_delay not in {"error", "drop", "at_commit"}:
-            limit = "must be error, drop or at_commit"
-            raise ConfigError("transaction_delay", transaction_delay, limit)
-        self.transaction_listener = transaction_listener
-        self.transaction_delay: TransactionDelay = transaction_delay
-        self._executor = executor
-        self._check_threads = (check_thread_pool_min, check_thread_pool_max)
-        self._hold_max = check_request_hold_max
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        least, most = self._threads_min, self._threads_max
+        if not 1 <= most <= CHECK_THREADS_MAX:
+            raise ConfigError("check_thread_pool_max", most, f"from 1 to {CHECK_THREADS_MAX}")
+        if not 0 <= least <= most:
+            limit = f"from 0 to check_thread_pool_max, which is {most}"
+            raise ConfigError("check_thread_pool_min", least, limit)
+        if self._hold_max < 1:
+            raise ConfigError("check_request_hold_max", self._hold_max, "at least 1")
+        self._check_threads = (least, most)
         self._checks: WorkerPool | None = None
         self._end_hooks: list[EndTransactionHook] = []
         self._count_lock = threading.Lock()
@@ -170,14 +162,9 @@ class TransactionMQProducer(DefaultMQProducer):
         return f"TransactionMQProducer({self.producer_group!r}, {self._life.state})"
 
     @property
-    def transaction_listener(self) -> AnyTransactionListener | None:
-        """Who does the local work and answers questions about it; None: nobody yet."""
-        return self._listener
-
-    @transaction_listener.setter
-    def transaction_listener(self, listener: AnyTransactionListener | None) -> None:
-        self._questions = None if listener is None else _questions_of(listener)
-        self._listener = listener
+    def _questions(self) -> _Questions | None:
+        listener = self.transaction_listener
+        return None if listener is None else _questions_of(listener)
 
     # --- life ------------------------------------------------------------------------------
 
@@ -210,7 +197,7 @@ class TransactionMQProducer(DefaultMQProducer):
     # --- sending ---------------------------------------------------------------------------
 
     def send_message_in_transaction(
-        self, message: Message, arg: object = None, *, timeout: int | None = None
+        self, message: Message, arg: object = None, *, timeout: int | timedelta | None = None
     ) -> TransactionSendResult:
         """Store the message unseen, do the local work with ``arg``, and tell the broker.
 
@@ -271,7 +258,7 @@ class TransactionMQProducer(DefaultMQProducer):
         prepared.properties[Prop.PGROUP] = self.producer_group
         return prepared
 
-    def _send_half(self, prepared: Message, timeout: int | None) -> SendResult:
+    def _send_half(self, prepared: Message, timeout: int | timedelta | None) -> SendResult:
         try:
             return self.send(prepared, timeout=timeout)
         except (MQClientException, ClientClosedError):

@@ -7,7 +7,7 @@ from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import PullState
 from rocketmq_py.consumer.rebalance import Rebalancer
-from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
+from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import MQClientException, NameServerUnavailableError
 from rocketmq_py.protocol.codes import RequestCode
@@ -351,15 +351,15 @@ def test_after_the_stop_no_run_takes_a_queue() -> None:
 @pytest.mark.parametrize(
     ("settings", "limits"),
     [
-        (PushConsumerSettings(), (1000, 100)),
-        (PushConsumerSettings(pull_threshold_for_topic=52), (10, 100)),
-        (PushConsumerSettings(pull_threshold_size_for_topic=3), (1000, 1)),
+        (PushConsumerConfig(), (1000, 100)),
+        (PushConsumerConfig(pull_threshold_for_topic=52), (10, 100)),
+        (PushConsumerConfig(pull_threshold_size_for_topic=3), (1000, 1)),
     ],
 )
 def test_topic_limits_are_divided_by_the_queues_of_this_member(
-    settings: PushConsumerSettings, limits: tuple[int, int]
+    settings: PushConsumerConfig, limits: tuple[int, int]
 ) -> None:
-    bench = Bench(PushConsumerConfig(**settings))
+    bench = Bench(settings)
     bench.rebalancer.run()
     assert bench.rebalancer.queue_limits == limits
 

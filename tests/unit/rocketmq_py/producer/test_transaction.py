@@ -522,10 +522,10 @@ def test_a_setting_that_cannot_be_is_refused(setting: str, value: object) -> Non
 
 def test_shutdown_is_bounded_and_ends_every_thread(broker: EmbeddedBroker, bank: Bank) -> None:
     before = set(threading.enumerate())
-    producer = TransactionMQProducer(
+    producer = TransactionMQProducer.of(
+        ClientConfig(namesrv_addr=broker.namesrv_addr),
         "bank",
         transaction_listener=bank,
-        config=ClientConfig(namesrv_addr=broker.namesrv_addr),
         check_thread_pool_min=2,
         check_thread_pool_max=2,
     )
