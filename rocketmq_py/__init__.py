@@ -16,18 +16,45 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
+    from rocketmq_py.client.hooks import (
+        CheckForbiddenContext,
+        CheckForbiddenHook,
+        EndTransactionContext,
+        EndTransactionHook,
+        RPCHook,
+        SendMessageContext,
+        SendMessageHook,
+    )
     from rocketmq_py.client.pool import RunningClient, running_clients
+    from rocketmq_py.client.queries import Boundary, QueryResult
     from rocketmq_py.client.queue_access import NamespacedQueueAccess, QueueAccess, QueueBounds
     from rocketmq_py.client.queue_pulls import PulledRun
     from rocketmq_py.client.queue_requests import RawPull
     from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendOutcome, SendRun
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
-    from rocketmq_py.clock import ApplicationClock, Clock, SystemClock
-    from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
+    from rocketmq_py.clock import ApplicationClock, Busy, Clock, IdleCondition, SystemClock
+    from rocketmq_py.config import (
+        ClientConfig,
+        Credentials,
+        CredentialsSource,
+        TlsConfig,
+        Transport,
+    )
+    from rocketmq_py.consumer.allocate import (
+        AllocateMachineRoomNearby,
+        AllocateMessageQueueAveragely,
+        AllocateMessageQueueAveragelyByCircle,
+        AllocateMessageQueueByConfig,
+        AllocateMessageQueueByMachineRoom,
+        AllocateMessageQueueConsistentHash,
+        AllocateMessageQueueStrategy,
+        MachineRoomResolver,
+    )
     from rocketmq_py.consumer.listener import (
         ConsumeConcurrentlyContext,
         ConsumeConcurrentlyStatus,
         ConsumeFromWhere,
+        Listener,
         MessageListenerConcurrently,
         MessageModel,
         MessageSelector,
@@ -71,15 +98,40 @@ if TYPE_CHECKING:
         UnsupportedOperationError,
     )
     from rocketmq_py.message import Message, MessageBatch, MessageExt
-    from rocketmq_py.producer.batch import BatchRefusedError
-    from rocketmq_py.producer.config import ProducerConfig
+    from rocketmq_py.producer.batch import BatchRefusedError, split_batch
+    from rocketmq_py.producer.config import (
+        DelayConflict,
+        PastDeliver,
+        ProducerConfig,
+        StartDeliverMode,
+    )
+    from rocketmq_py.producer.fault import FaultTable
     from rocketmq_py.producer.producer import DefaultMQProducer
-    from rocketmq_py.producer.selection import MessageQueueSelector
+    from rocketmq_py.producer.selection import (
+        MessageQueueSelector,
+        select_message_queue_by_hash,
+        select_message_queue_by_random,
+    )
     from rocketmq_py.producer.sending import SendCallback
-    from rocketmq_py.producer.transaction import TransactionListener, TransactionMQProducer
+    from rocketmq_py.producer.transaction import (
+        AnyTransactionListener,
+        TransactionDelay,
+        TransactionListener,
+        TransactionMQProducer,
+    )
+    from rocketmq_py.protocol.bodies.timers import (
+        DelayOffsets,
+        TimerCheckpoint,
+        TimerCounts,
+        TimingCount,
+    )
+    from rocketmq_py.protocol.bodies.topics import ClusterInfo, DataVersion
     from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+    from rocketmq_py.protocol.command import RemotingCommand
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
     from rocketmq_py.protocol.handles import RecallHandle
+    from rocketmq_py.protocol.message_codec import MessageRecord
+    from rocketmq_py.protocol.sysflag import CompressionType
     from rocketmq_py.reply import create_reply_message
     from rocketmq_py.send_result import (
         LocalTransactionState,
@@ -91,16 +143,27 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
+    "client.hooks": (
+        "CheckForbiddenContext CheckForbiddenHook EndTransactionContext EndTransactionHook "
+        "RPCHook SendMessageContext SendMessageHook"
+    ),
     "client.pool": "RunningClient running_clients",
+    "client.queries": "Boundary QueryResult",
     "client.queue_access": "NamespacedQueueAccess QueueAccess QueueBounds",
     "client.queue_pulls": "PulledRun",
     "client.queue_requests": "RawPull",
     "client.queue_sends": "RawSend RunOutcome SendOutcome SendRun",
     "client.raw_messages": "MessageIds RawMessages",
-    "clock": "ApplicationClock Clock SystemClock",
-    "config": "ClientConfig Credentials TlsConfig",
+    "clock": "ApplicationClock Busy Clock IdleCondition SystemClock",
+    "config": "ClientConfig Credentials CredentialsSource TlsConfig Transport",
+    "consumer.allocate": (
+        "AllocateMachineRoomNearby AllocateMessageQueueAveragely "
+        "AllocateMessageQueueAveragelyByCircle AllocateMessageQueueByConfig "
+        "AllocateMessageQueueByMachineRoom AllocateMessageQueueConsistentHash "
+        "AllocateMessageQueueStrategy MachineRoomResolver"
+    ),
     "consumer.listener": (
-        "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
+        "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere Listener "
         "MessageListenerConcurrently MessageModel MessageSelector"
     ),
     "consumer.push": "DefaultMQPushConsumer",
@@ -113,55 +176,86 @@ _NAMES_OF = {
         "RecallNotSupportedError RemotingCommandException RemotingConnectException "
         "RemotingException RemotingSendRequestException RemotingTimeoutException "
         "RemotingTooMuchRequestException ReplyTopicMissingError RequestTimeoutException "
-        "ReservedPropertyError RocketMQError RouteTimeoutError SendAttempt "
-        "SendFailedError SendTimeoutError TooManySendsError TopicNotExistError "
-        "UnsupportedOperationError"
+        "ReservedPropertyError RocketMQError RouteTimeoutError SendAttempt SendFailedError "
+        "SendTimeoutError TooManySendsError TopicNotExistError UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
-    "producer.batch": "BatchRefusedError",
-    "producer.config": "ProducerConfig",
+    "producer.batch": "BatchRefusedError split_batch",
+    "producer.config": "DelayConflict PastDeliver ProducerConfig StartDeliverMode",
+    "producer.fault": "FaultTable",
     "producer.producer": "DefaultMQProducer",
-    "producer.selection": "MessageQueueSelector",
+    "producer.selection": (
+        "MessageQueueSelector select_message_queue_by_hash select_message_queue_by_random"
+    ),
     "producer.sending": "SendCallback",
-    "producer.transaction": "TransactionListener TransactionMQProducer",
+    "producer.transaction": (
+        "AnyTransactionListener TransactionDelay TransactionListener TransactionMQProducer"
+    ),
+    "protocol.bodies.timers": "DelayOffsets TimerCheckpoint TimerCounts TimingCount",
+    "protocol.bodies.topics": "ClusterInfo DataVersion",
     "protocol.codes": "RequestCode ResponseCode",
+    "protocol.command": "RemotingCommand",
     "protocol.delay": "Delay DelayKind DelayLevel",
     "protocol.handles": "RecallHandle",
+    "protocol.message_codec": "MessageRecord",
+    "protocol.sysflag": "CompressionType",
     "reply": "create_reply_message",
-    "send_result": (
-        "LocalTransactionState MessageQueue SendResult SendStatus TransactionSendResult"
-    ),
+    "send_result": "LocalTransactionState MessageQueue SendResult SendStatus TransactionSendResult",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = [
+    "AllocateMachineRoomNearby",
+    "AllocateMessageQueueAveragely",
+    "AllocateMessageQueueAveragelyByCircle",
+    "AllocateMessageQueueByConfig",
+    "AllocateMessageQueueByMachineRoom",
+    "AllocateMessageQueueConsistentHash",
+    "AllocateMessageQueueStrategy",
+    "AnyTransactionListener",
     "ApplicationClock",
     "BatchRefusedError",
     "BodyTooLargeError",
+    "Boundary",
+    "Busy",
+    "CheckForbiddenContext",
+    "CheckForbiddenHook",
     "ClientClosedError",
     "ClientConfig",
     "Clock",
+    "ClusterInfo",
+    "CompressionType",
     "ConfigError",
     "ConsumeConcurrentlyContext",
     "ConsumeConcurrentlyStatus",
     "ConsumeFromWhere",
     "Credentials",
+    "CredentialsSource",
+    "DataVersion",
     "DefaultMQAdminExt",
     "DefaultMQProducer",
     "DefaultMQPushConsumer",
     "Delay",
+    "DelayConflict",
     "DelayConflictError",
     "DelayKind",
     "DelayLevel",
+    "DelayOffsets",
     "DelayOutOfRangeError",
     "DelayValueError",
+    "EndTransactionContext",
+    "EndTransactionHook",
+    "FaultTable",
     "FlowControlError",
     "ForkedClientError",
+    "IdleCondition",
     "IllegalStateError",
     "InvalidDelayError",
+    "Listener",
     "LocalTransactionState",
     "MQBrokerException",
     "MQClientException",
+    "MachineRoomResolver",
     "Message",
     "MessageBatch",
     "MessageExt",
@@ -170,22 +264,27 @@ __all__ = [
     "MessageModel",
     "MessageQueue",
     "MessageQueueSelector",
+    "MessageRecord",
     "MessageSelector",
     "NameServerUnavailableError",
     "NamespacedQueueAccess",
     "NoRouteError",
     "NotStartedError",
+    "PastDeliver",
     "PermissionDeniedError",
     "ProducerConfig",
     "PulledRun",
     "PushConsumerConfig",
+    "QueryResult",
     "QueueAccess",
     "QueueBounds",
+    "RPCHook",
     "RawMessages",
     "RawPull",
     "RawSend",
     "RecallHandle",
     "RecallNotSupportedError",
+    "RemotingCommand",
     "RemotingCommandException",
     "RemotingConnectException",
     "RemotingException",
@@ -204,22 +303,33 @@ __all__ = [
     "SendAttempt",
     "SendCallback",
     "SendFailedError",
+    "SendMessageContext",
+    "SendMessageHook",
     "SendOutcome",
     "SendResult",
     "SendRun",
     "SendStatus",
     "SendTimeoutError",
+    "StartDeliverMode",
     "SystemClock",
+    "TimerCheckpoint",
+    "TimerCounts",
+    "TimingCount",
     "TlsConfig",
     "TooManySendsError",
     "TopicNotExistError",
+    "TransactionDelay",
     "TransactionListener",
     "TransactionMQProducer",
     "TransactionSendResult",
+    "Transport",
     "UnsupportedOperationError",
     "__version__",
     "create_reply_message",
     "running_clients",
+    "select_message_queue_by_hash",
+    "select_message_queue_by_random",
+    "split_batch",
 ]
 
 

@@ -12,6 +12,7 @@ from attrs import frozen
 from rocketmq_py.client.answers import check_answer
 from rocketmq_py.client.call_bodies import CallBodies
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.queue_requests import Boundary as Boundary  # noqa: PLC0414 - public
 from rocketmq_py.client.queue_requests import QueueRequests
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import (

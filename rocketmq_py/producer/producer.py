@@ -35,8 +35,7 @@ from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.send_result import MessageQueue, SendResult
 
 if TYPE_CHECKING:
-    from rocketmq_py.client.queries import Queries, QueryResult
-    from rocketmq_py.client.queue_requests import Boundary
+    from rocketmq_py.client.queries import Boundary, Queries, QueryResult
 
 START_S = 2.0
 """How long a start waits for servers; what does not answer by then is asked when it is needed."""
@@ -298,7 +297,7 @@ class DefaultMQProducer(ProducerConfig):
         ``messages`` is any iterable of them, or a `MessageBatch`. Same topic, no delay of any
         kind, no retry topic: else `BatchRefusedError` (both a `MQClientException` and an
         `UnsupportedOperationError`) and nothing is sent. See
-        `rocketmq_py.producer.batch.split_batch` for more than ``max_message_size``.
+        `rocketmq_py.split_batch` for more than ``max_message_size``.
         """
         self._running()
         return self.send(make_batch(messages), timeout=timeout, queue=queue)

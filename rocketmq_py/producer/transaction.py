@@ -432,7 +432,9 @@ def _questions_of(listener: object) -> _Questions:
 def _method(listener: object, name: str, java_name: str) -> Any:  # Any: a foreign program's method
     for known in (name, java_name):
         method = getattr(listener, known, None)
-        if callable(method):
+        # A subclass of the protocol that has Java's names inherits empty methods of the others.
+        is_empty = getattr(method, "__func__", method) is vars(TransactionListener).get(known)
+        if callable(method) and not is_empty:
             return method
     raise TypeError(
         f"{type(listener).__name__} is no transaction_listener: it has no method {name}, see "

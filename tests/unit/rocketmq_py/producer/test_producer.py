@@ -25,6 +25,7 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     Message,
     MessageQueue,
+    SendCallback,
     TransactionMQProducer,
 )
 from rocketmq_py.errors import (
@@ -423,6 +424,12 @@ def test_a_queue_beside_a_selector_and_an_argument_without_one_are_refused(
             with pytest.raises(TypeError, match=r"arg= is for a selector=.*arg=7"):
                 send(message, arg=7, **how)
     assert cluster.sends() == []
+
+
+@pytest.mark.parametrize("name", ["onSuccess", "onException"])
+def test_a_callback_with_javas_names_is_refused_since_nobody_would_call_it(name: str) -> None:
+    with pytest.raises(TypeError, match=f"nobody calls Done.{name}: call it on_"):
+        type("Done", (SendCallback,), {name: print})
 
 
 def test_a_timeout_may_be_a_timedelta(cluster: ScriptedCluster, start: ProducerMaker) -> None:
