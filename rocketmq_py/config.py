@@ -304,6 +304,7 @@ class Checked:
             elif not (
                 name.startswith("_")
                 or hasattr(kind, name)
+                or "__attrs_attrs__" not in vars(kind)
                 or not kind.__module__.startswith("rocketmq_py.")
             ):
                 raise AttributeError(_unknown_setting(kind, name), name=name, obj=self)
@@ -352,7 +353,7 @@ def explained(kind: type[_T]) -> type[_T]:
     def init(self: Any, *args: Any, **settings: Any) -> None:  # Any: as attrs' own
         for name in settings:
             if name not in known:
-                raise TypeError(_unknown_setting(kind, name))
+                raise TypeError(_unknown_setting(type(self), name))
         make(self, *args, **settings)
 
     made.__init__ = init

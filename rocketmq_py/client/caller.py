@@ -6,23 +6,31 @@ Read on: ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py``
 
 import threading
 from datetime import timedelta
-from typing import Self, Unpack
+from typing import NoReturn, Self
+
+from attrs import define, setters
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.client.pool import acquire_instance
-from rocketmq_py.config import ClientConfig, ClientSettings
+from rocketmq_py.config import ClientConfig, explained
 from rocketmq_py.errors import NotStartedError
 
 
-class Caller:
+@explained
+@define(kw_only=True, eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
+class Caller(ClientConfig):
     """Calls are possible between `start` and `shutdown`, or inside ``with``."""
 
-    def __init__(self, **settings: Unpack[ClientSettings]) -> None:
-        self.config = ClientConfig(**settings)
+    def __attrs_post_init__(self) -> None:
         self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
         self._life = Life(self._who)
         self._engine: ClientInstance | None = None
+
+    @property
+    def config(self) -> ClientConfig:
+        """The settings, which are the client itself; `ClientConfig.of` makes a copy of them."""
+        return self
 
     def start(self) -> None:
         """Make calls possible; connections are opened when first needed. Idempotent.
@@ -36,10 +44,10 @@ class Caller:
             if self._life.state in {"closed", "failed"}:
                 self._life = Life(self._who)
             with self._life.starting():
-                instance = acquire_instance(self.config, calls_only=True)
+                instance = acquire_instance(self, calls_only=True)
                 self._engine = instance
-                self.config._fix()  # noqa: SLF001 - this client's own
-                self._life.at_end(self._allow_changes)  # it may be started again
+                self._fix()
+                self._life.at_end(lambda _: self._fix(fixed=False))  # it may be started again
                 self._life.at_end(instance.shutdown)
                 instance.start()
 
@@ -54,8 +62,9 @@ class Caller:
     def __exit__(self, *exception: object) -> None:
         self.shutdown()
 
-    def _allow_changes(self, _timeout: float) -> None:
-        self.config._fix(fixed=False)  # noqa: SLF001 - this client's own
+    def __reduce__(self) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(f"a {kind} cannot be pickled: pickle ClientConfig.of(it), start one there")
 
     def _who(self) -> str:
         return type(self).__name__

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from attrs import fields
 
 from rocketmq_py import (
+    DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     ProducerConfig,
@@ -128,7 +131,7 @@ def test_a_setting_of_the_other_side_is_refused_and_its_owner_named(
 ) -> None:
     with pytest.raises(TypeError, match=f"no setting '{setting}': it is one of {owner}"):
         make(**{setting: 1})
-    if make is not QueueAccess:
+    if make is not QueueAccess:  # its class is no attrs class
         with pytest.raises(AttributeError, match=f"no setting '{setting}': it is one of {owner}"):
             setattr(make(), setting, 1)
 
@@ -143,6 +146,26 @@ def test_a_client_is_its_settings() -> None:
         assert not hasattr(producer, name)
     with pytest.raises(ConfigError, match="unit_name"):
         producer.unit_name = 5  # type: ignore[assignment] # the mistake
+
+
+@pytest.mark.parametrize("make", [DefaultMQAdminExt, QueueAccess])
+def test_a_client_that_only_calls_is_its_settings_too(make: Any) -> None:
+    caller = make.of(ClientConfig(namesrv_addr="a:1", connect_timeout=7), unit_name="u")
+    assert isinstance(caller, ClientConfig)
+    assert (caller.namesrv_addr, caller.connect_timeout, caller.unit_name) == ("a:1", 7, "u")
+    with pytest.raises(ConfigError, match="connect_timeout"):
+        caller.connect_timeout = 0.5
+    with pytest.raises(TypeError, match=f"{make.__name__} has no setting .* mean instance_name"):
+        make(instancename="x")
+    with pytest.raises(TypeError, match=r"pickle ClientConfig\.of"):
+        pickle.dumps(caller)
+
+
+def test_an_administrator_explains_each_of_its_arguments() -> None:
+    text = inspect.getdoc(DefaultMQAdminExt) or ""
+    for name in inspect.signature(DefaultMQAdminExt).parameters:
+        assert re.search(rf"^(\w+, )*{name}(, \w+)*$", text, re.MULTILINE), name
+    assert DefaultMQAdminExt(timeout_millis=timedelta(seconds=2)).timeout_millis == 2_000
 
 
 def test_of_begins_with_the_settings_that_are_given_and_leaves_those_alone() -> None:
