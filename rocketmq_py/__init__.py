@@ -16,11 +16,37 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
+    from rocketmq_py.client.hooks import (
+        CheckForbiddenContext,
+        CheckForbiddenHook,
+        EndTransactionContext,
+        EndTransactionHook,
+        RPCHook,
+        SendMessageContext,
+        SendMessageHook,
+    )
     from rocketmq_py.client.pool import RunningClient, running_clients
+    from rocketmq_py.client.queries import Boundary, QueryResult
     from rocketmq_py.client.queue_access import QueueAccess
     from rocketmq_py.client.topic_questions import QueueBounds
-    from rocketmq_py.clock import ApplicationClock, Clock, SystemClock
-    from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
+    from rocketmq_py.clock import ApplicationClock, Busy, Clock, IdleCondition, SystemClock
+    from rocketmq_py.config import (
+        ClientConfig,
+        Credentials,
+        CredentialsSource,
+        TlsConfig,
+        Transport,
+    )
+    from rocketmq_py.consumer.allocate import (
+        AllocateMachineRoomNearby,
+        AllocateMessageQueueAveragely,
+        AllocateMessageQueueAveragelyByCircle,
+        AllocateMessageQueueByConfig,
+        AllocateMessageQueueByMachineRoom,
+        AllocateMessageQueueConsistentHash,
+        AllocateMessageQueueStrategy,
+        MachineRoomResolver,
+    )
     from rocketmq_py.consumer.core.delivery import Delivery
     from rocketmq_py.consumer.listener import (
         ConsumeConcurrentlyContext,
@@ -28,7 +54,9 @@ if TYPE_CHECKING:
         ConsumeFromWhere,
         ConsumeOrderlyContext,
         ConsumeOrderlyStatus,
+        DeliveryFunction,
         DeliveryListener,
+        Listener,
         MessageListenerConcurrently,
         MessageListenerOrderly,
         MessageModel,
@@ -74,15 +102,40 @@ if TYPE_CHECKING:
         UnsupportedOperationError,
     )
     from rocketmq_py.message import Message, MessageBatch, MessageExt
-    from rocketmq_py.producer.batch import BatchRefusedError
-    from rocketmq_py.producer.config import ProducerConfig
+    from rocketmq_py.producer.batch import BatchRefusedError, split_batch
+    from rocketmq_py.producer.config import (
+        DelayConflict,
+        PastDeliver,
+        ProducerConfig,
+        StartDeliverMode,
+    )
+    from rocketmq_py.producer.fault import FaultTable
+    from rocketmq_py.producer.halves import TransactionDelay
     from rocketmq_py.producer.producer import DefaultMQProducer
-    from rocketmq_py.producer.selection import MessageQueueSelector
+    from rocketmq_py.producer.selection import (
+        MessageQueueSelector,
+        select_message_queue_by_hash,
+        select_message_queue_by_random,
+    )
     from rocketmq_py.producer.sending import SendCallback
-    from rocketmq_py.producer.transaction import TransactionListener, TransactionMQProducer
+    from rocketmq_py.producer.transaction import (
+        AnyTransactionListener,
+        TransactionListener,
+        TransactionMQProducer,
+    )
+    from rocketmq_py.protocol.bodies.timers import (
+        DelayOffsets,
+        TimerCheckpoint,
+        TimerCounts,
+        TimingCount,
+    )
+    from rocketmq_py.protocol.bodies.topics import ClusterInfo, DataVersion
     from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+    from rocketmq_py.protocol.command import RemotingCommand
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
     from rocketmq_py.protocol.handles import RecallHandle
+    from rocketmq_py.protocol.message_codec import MessageRecord
+    from rocketmq_py.protocol.sysflag import CompressionType
     from rocketmq_py.reply import create_reply_message
     from rocketmq_py.send_result import (
         LocalTransactionState,
@@ -94,15 +147,26 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
+    "client.hooks": (
+        "CheckForbiddenContext CheckForbiddenHook EndTransactionContext EndTransactionHook "
+        "RPCHook SendMessageContext SendMessageHook"
+    ),
     "client.pool": "RunningClient running_clients",
+    "client.queries": "Boundary QueryResult",
     "client.queue_access": "QueueAccess",
     "client.topic_questions": "QueueBounds",
-    "clock": "ApplicationClock Clock SystemClock",
-    "config": "ClientConfig Credentials TlsConfig",
+    "clock": "ApplicationClock Busy Clock IdleCondition SystemClock",
+    "config": "ClientConfig Credentials CredentialsSource TlsConfig Transport",
+    "consumer.allocate": (
+        "AllocateMachineRoomNearby AllocateMessageQueueAveragely "
+        "AllocateMessageQueueAveragelyByCircle AllocateMessageQueueByConfig "
+        "AllocateMessageQueueByMachineRoom AllocateMessageQueueConsistentHash "
+        "AllocateMessageQueueStrategy MachineRoomResolver"
+    ),
     "consumer.core.delivery": "Delivery",
     "consumer.listener": (
         "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
-        "ConsumeOrderlyContext ConsumeOrderlyStatus DeliveryListener "
+        "ConsumeOrderlyContext ConsumeOrderlyStatus DeliveryFunction DeliveryListener Listener "
         "MessageListenerConcurrently MessageListenerOrderly MessageModel MessageSelector"
     ),
     "consumer.push": "DefaultMQPushConsumer",
@@ -110,26 +174,34 @@ _NAMES_OF = {
     "errors": (
         "BodyTooLargeError ClientClosedError ConfigError DelayConflictError "
         "DelayOutOfRangeError DelayValueError DeliveryEndedError FlowControlError "
-        "ForkedClientError "
-        "IllegalStateError InvalidDelayError MQBrokerException MQClientException "
-        "NameServerUnavailableError NoRouteError NotStartedError PermissionDeniedError "
-        "RecallNotSupportedError RemotingCommandException RemotingConnectException "
-        "RemotingException RemotingSendRequestException RemotingTimeoutException "
-        "RemotingTooMuchRequestException ReplyTopicMissingError RequestTimeoutException "
-        "ReservedPropertyError RocketMQError RouteTimeoutError SendAttempt "
-        "SendFailedError SendTimeoutError TooManySendsError TopicNotExistError "
+        "ForkedClientError IllegalStateError InvalidDelayError MQBrokerException "
+        "MQClientException NameServerUnavailableError NoRouteError NotStartedError "
+        "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
+        "RemotingConnectException RemotingException RemotingSendRequestException "
+        "RemotingTimeoutException RemotingTooMuchRequestException ReplyTopicMissingError "
+        "RequestTimeoutException ReservedPropertyError RocketMQError RouteTimeoutError "
+        "SendAttempt SendFailedError SendTimeoutError TooManySendsError TopicNotExistError "
         "UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
-    "producer.batch": "BatchRefusedError",
-    "producer.config": "ProducerConfig",
+    "producer.batch": "BatchRefusedError split_batch",
+    "producer.config": "DelayConflict PastDeliver ProducerConfig StartDeliverMode",
+    "producer.fault": "FaultTable",
     "producer.producer": "DefaultMQProducer",
-    "producer.selection": "MessageQueueSelector",
+    "producer.selection": (
+        "MessageQueueSelector select_message_queue_by_hash select_message_queue_by_random"
+    ),
     "producer.sending": "SendCallback",
-    "producer.transaction": "TransactionListener TransactionMQProducer",
+    "producer.halves": "TransactionDelay",
+    "producer.transaction": "AnyTransactionListener TransactionListener TransactionMQProducer",
+    "protocol.bodies.timers": "DelayOffsets TimerCheckpoint TimerCounts TimingCount",
+    "protocol.bodies.topics": "ClusterInfo DataVersion",
     "protocol.codes": "RequestCode ResponseCode",
+    "protocol.command": "RemotingCommand",
     "protocol.delay": "Delay DelayKind DelayLevel",
     "protocol.handles": "RecallHandle",
+    "protocol.message_codec": "MessageRecord",
+    "protocol.sysflag": "CompressionType",
     "reply": "create_reply_message",
     "send_result": (
         "LocalTransactionState MessageQueue SendResult SendStatus TransactionSendResult"
@@ -138,12 +210,26 @@ _NAMES_OF = {
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = [
+    "AllocateMachineRoomNearby",
+    "AllocateMessageQueueAveragely",
+    "AllocateMessageQueueAveragelyByCircle",
+    "AllocateMessageQueueByConfig",
+    "AllocateMessageQueueByMachineRoom",
+    "AllocateMessageQueueConsistentHash",
+    "AllocateMessageQueueStrategy",
+    "AnyTransactionListener",
     "ApplicationClock",
     "BatchRefusedError",
     "BodyTooLargeError",
+    "Boundary",
+    "Busy",
+    "CheckForbiddenContext",
+    "CheckForbiddenHook",
     "ClientClosedError",
     "ClientConfig",
     "Clock",
+    "ClusterInfo",
+    "CompressionType",
     "ConfigError",
     "ConsumeConcurrentlyContext",
     "ConsumeConcurrentlyStatus",
@@ -151,25 +237,36 @@ __all__ = [
     "ConsumeOrderlyContext",
     "ConsumeOrderlyStatus",
     "Credentials",
+    "CredentialsSource",
+    "DataVersion",
     "DefaultMQAdminExt",
     "DefaultMQProducer",
     "DefaultMQPushConsumer",
     "Delay",
+    "DelayConflict",
     "DelayConflictError",
     "DelayKind",
     "DelayLevel",
+    "DelayOffsets",
     "DelayOutOfRangeError",
     "DelayValueError",
     "Delivery",
     "DeliveryEndedError",
+    "DeliveryFunction",
     "DeliveryListener",
+    "EndTransactionContext",
+    "EndTransactionHook",
+    "FaultTable",
     "FlowControlError",
     "ForkedClientError",
+    "IdleCondition",
     "IllegalStateError",
     "InvalidDelayError",
+    "Listener",
     "LocalTransactionState",
     "MQBrokerException",
     "MQClientException",
+    "MachineRoomResolver",
     "Message",
     "MessageBatch",
     "MessageExt",
@@ -178,17 +275,22 @@ __all__ = [
     "MessageModel",
     "MessageQueue",
     "MessageQueueSelector",
+    "MessageRecord",
     "MessageSelector",
     "NameServerUnavailableError",
     "NoRouteError",
     "NotStartedError",
+    "PastDeliver",
     "PermissionDeniedError",
     "ProducerConfig",
     "PushConsumerConfig",
+    "QueryResult",
     "QueueAccess",
     "QueueBounds",
+    "RPCHook",
     "RecallHandle",
     "RecallNotSupportedError",
+    "RemotingCommand",
     "RemotingCommandException",
     "RemotingConnectException",
     "RemotingException",
@@ -206,20 +308,31 @@ __all__ = [
     "SendAttempt",
     "SendCallback",
     "SendFailedError",
+    "SendMessageContext",
+    "SendMessageHook",
     "SendResult",
     "SendStatus",
     "SendTimeoutError",
+    "StartDeliverMode",
     "SystemClock",
+    "TimerCheckpoint",
+    "TimerCounts",
+    "TimingCount",
     "TlsConfig",
     "TooManySendsError",
     "TopicNotExistError",
+    "TransactionDelay",
     "TransactionListener",
     "TransactionMQProducer",
     "TransactionSendResult",
+    "Transport",
     "UnsupportedOperationError",
     "__version__",
     "create_reply_message",
     "running_clients",
+    "select_message_queue_by_hash",
+    "select_message_queue_by_random",
+    "split_batch",
 ]
 
 

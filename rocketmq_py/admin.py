@@ -6,14 +6,13 @@ for themselves is in `client/queries.py`. Read on: `protocol/bodies/timers.py`.
 """
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, Unpack
+from typing import Generic, TypeVar
 
-from attrs import frozen
+from attrs import define, field, frozen, setters
 
 from rocketmq_py.client.asking import Address, Asker, Question
 from rocketmq_py.client.caller import Caller
-from rocketmq_py.config import ClientSettings, split_host_port
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.config import explained, in_milliseconds, milliseconds, setting, split_host_port
 from rocketmq_py.protocol.bodies.timers import (
     DelayOffsets,
     RuntimeInfo,
@@ -41,15 +40,17 @@ _METRICS = _Asked(RequestCode.GET_TIMER_METRICS, TimerCounts.decode)
 _CLUSTER = _Asked(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo.decode)
 
 
+@explained
+@define(kw_only=True, eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
 class DefaultMQAdminExt(Caller):
     """Asks brokers about themselves. Every call is safe from any thread.
 
     Arguments
     ---------
     timeout_millis
-        Budget of one call in milliseconds, from 1.
-    settings
-        Those of `ClientConfig`, such as ``credentials``. ``namesrv_addr`` is not needed.
+        Budget of one call in milliseconds, from 1, or a timedelta.
+
+    The other arguments are the settings of every client; ``namesrv_addr`` is not needed.
 
     Calls raise `RemotingException` when the address does not answer in time,
     `MQBrokerException` when it refuses, `ConfigError` when it is no ``host:port``, `BodyError`
@@ -61,12 +62,9 @@ class DefaultMQAdminExt(Caller):
     {}
     """
 
-    def __init__(self, *, timeout_millis: int = 5_000, **settings: Unpack[ClientSettings]) -> None:
-        if not isinstance(timeout_millis, int) or timeout_millis < 1:
-            limit = "must be a whole number of milliseconds, at least 1"
-            raise ConfigError("timeout_millis", timeout_millis, limit)
-        super().__init__(**settings)
-        self.timeout_millis = timeout_millis
+    timeout_millis: int = field(
+        default=5_000, converter=in_milliseconds, metadata=setting(milliseconds(1))
+    )
 
     def fetch_broker_runtime_stats(self, addr: str) -> dict[str, str]:
         """Ask a broker for everything it says about itself, texts by name (28).

@@ -1,20 +1,34 @@
 """Which settings every client has, what they mean and what values they can take.
 
 `ClientConfig` holds what producers and consumers share (client side of the original's
-``ClientConfig`` and ``NettyClientConfig``); each client adds its own settings in its own room.
-`Credentials` are the key pair that signs requests. Settings are plain values: they pickle, and
-every assignment is checked. Must not know connections or clients; ``client/instance.py`` reads it.
+``ClientConfig`` and ``NettyClientConfig``). Producers and consumers add theirs in a subclass in
+their own room, and each client is a subclass of that: a client is its settings. Every setting
+stands once, as a field with its type, its default and its check (`setting`), from which attrs
+makes the signature; every assignment runs the check. `Credentials` are the key pair that signs
+requests. Must not know connections or clients; ``client/instance.py`` reads it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypedDict
+from functools import lru_cache, wraps
+from importlib import import_module
+from inspect import cleandoc
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+)
 
-from attrs import Attribute, define, evolve, field, fields, frozen, setters
+from attrs import Attribute, define, field, frozen, setters
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX
@@ -22,15 +36,15 @@ from rocketmq_py.protocol.compression import BODY_SIZE_MAX
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 NAMESRV_ADDR_VARIABLE = "NAMESRV_ADDR"
 INSTANCE_NAME_DEFAULT = "DEFAULT"
 UNLIMITED = -1
 """Of settings that are a limit: there is none."""
 
 Transport = Literal["auto", "tcp"]
-StartDeliverMode = Literal["auto", "always", "never"]
-DelayConflict = Literal["warn", "error"]
-PastDeliver = Literal["immediate", "error"]
 
 
 @frozen(repr=False)
@@ -99,12 +113,46 @@ class TlsConfig:
         return context
 
 
-Validator: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
-"""What attrs calls with the settings, the setting and the value that it is to have."""
+Check: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
+"""Is called with the client, the setting and the value that it is to have; raises `ConfigError`."""
+
+_CHECK: Final = "rocketmq_py.check"
+_MILLISECOND = timedelta(milliseconds=1)
+_MINUTE = timedelta(minutes=1)
 
 
-def within(low: int, high: int | None = None, *, unit: str = "") -> Validator:
-    """Build a validator: an int from ``low`` to ``high`` (None: no upper limit) of a ``unit``."""
+def setting(check: Check) -> dict[str, Check]:
+    """Build the metadata that make a field a setting: how its values are checked."""
+    return {_CHECK: check}
+
+
+def in_milliseconds(value: int | timedelta) -> int:
+    """Turn a timedelta into milliseconds; what is none, and a fraction, is left to the check."""
+    converted: int = _in_units(value, _MILLISECOND)
+    return converted
+
+
+def in_minutes(value: int | timedelta) -> int:
+    """Turn a timedelta into minutes; what is none, and a fraction, is left to the check."""
+    converted: int = _in_units(value, _MINUTE)
+    return converted
+
+
+def _in_units(value: Any, unit: timedelta) -> Any:  # Any: what a program may assign
+    if isinstance(value, timedelta) and not value % unit:
+        return value // unit
+    return value
+
+
+def as_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    """Keep several texts; `TypeError` for a single one, whose letters would count as texts."""
+    if isinstance(texts, str):
+        raise TypeError(f"several texts are needed, such as [{texts!r}], not {texts!r}")
+    return tuple(texts)
+
+
+def within(low: int, high: int | None = None, *, unit: str = "") -> Check:
+    """Build a check: an int from ``low`` to ``high`` (None: no upper limit) of a ``unit``."""
     kind = f"an int of {unit}" if unit else "an int"
 
     def check(_owner: object, setting: Attribute[int], value: int) -> None:
@@ -117,24 +165,23 @@ def within(low: int, high: int | None = None, *, unit: str = "") -> Validator:
     return check
 
 
-def milliseconds(low: int, high: int | None = None) -> Validator:
-    """Build a validator: a whole number of milliseconds, and the text says so."""
-    return within(low, high, unit="milliseconds")
+def milliseconds(low: int, high: int | None = None) -> Check:
+    """Build a check: a whole number of milliseconds, and the text says so."""
+    return within(low, high, unit="milliseconds (or a timedelta of them)")
 
 
-def unlimited_or(low: int, high: int | None = None, *, unit: str = "") -> Validator:
-    """Build a validator: -1, or what `within` allows."""
-    in_range = within(low, high, unit=unit)
+def unlimited_or(check: Check) -> Check:
+    """Build a check: -1, or what ``check`` allows."""
 
-    def check(owner: object, setting: Attribute[int], value: int) -> None:
+    def either(owner: object, setting: Attribute[int], value: int) -> None:
         if value != UNLIMITED or isinstance(value, bool):
-            in_range(owner, setting, value)
+            check(owner, setting, value)
 
-    return check
+    return either
 
 
-def must(limit: str, accepts: Callable[[Any], bool]) -> Validator:
-    """Build a validator: what ``accepts`` says; ``limit`` says the same in words."""
+def must(limit: str, accepts: Callable[[Any], bool]) -> Check:
+    """Build a check: what ``accepts`` says; ``limit`` says the same in words."""
 
     def check(_owner: object, setting: Attribute[Any], value: object) -> None:
         if not accepts(value):
@@ -143,22 +190,21 @@ def must(limit: str, accepts: Callable[[Any], bool]) -> Validator:
     return check
 
 
-def member_of(kind: type) -> Validator:
-    """Build a validator: a member of an enum."""
+def member_of(kind: type) -> Check:
+    """Build a check: a member of an enum."""
     return must(f"be a member of {kind.__name__}", lambda value: isinstance(value, kind))
 
 
-def one_of(*choices: str) -> Validator:
-    """Build a validator: one of the given words."""
+def one_of(*choices: str) -> Check:
+    """Build a check: one of the given words."""
     return must(f"be one of {', '.join(choices)}", lambda value: value in choices)
 
 
 switch = must("be True or False", lambda value: isinstance(value, bool))
 _positive = within(1, unit="bytes")
 a_text = must("be a str", lambda value: isinstance(value, str))
-_a_positive_span = must(
-    "be None or a positive timedelta",
-    lambda value: value is None or (isinstance(value, timedelta) and value > timedelta()),
+_a_mapper = must(
+    "be None or a function (address) -> address", lambda value: value is None or callable(value)
 )
 
 
@@ -197,9 +243,18 @@ def _credentials(_owner: object, setting: Attribute[Any], value: object) -> None
         raise ConfigError(setting.name, type(value), limit)  # the value may hold a secret
 
 
+def _tls(_owner: object, setting: Attribute[Any], value: object) -> None:
+    if value is None or isinstance(value, TlsConfig):
+        return
+    from ssl import SSLContext  # only for those who use it
+
+    if not isinstance(value, SSLContext):
+        raise ConfigError(setting.name, value, "must be None, a TlsConfig or an ssl.SSLContext")
+
+
 def _within_total(owner: ClientConfig, setting: Attribute[int], value: int) -> None:
     _positive(owner, setting, value)
-    total = owner.decompressed_total_max_bytes
+    total = getattr(owner, "decompressed_total_max_bytes", value)  # of a new one: set later
     if value > total:
         limit = f"must not exceed decompressed_total_max_bytes ({total}): raise that first"
         raise ConfigError(setting.name, value, limit)
@@ -213,45 +268,104 @@ def _above_body(owner: ClientConfig, setting: Attribute[int], value: int) -> Non
         raise ConfigError(setting.name, value, limit)
 
 
-class Fixable:
-    """Settings of which some cannot be assigned any more, because a client has read them."""
+class Checked:
+    """Base of settings and clients: what is assigned is converted and checked, a new one too.
+
+    What a client's `start` has read (``FIXED_BY_START``) cannot be assigned any more, and a
+    misspelt name is refused with the nearest one. A subclass of a program may have attributes of
+    its own, so its spelling is not watched.
+    """
 
     __slots__ = ("_fixed",)  # no setting itself, so no field
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {}
     """What only `start` reads, and what else can be done to change it."""
 
-    def fix(self) -> None:
-        """Refuse from now on to assign what `start` has read."""
-        self._fixed = True
+    def _fix(self, *, fixed: bool = True) -> None:
+        """Refuse from now on to assign what `start` has read, or allow it again."""
+        self._fixed = fixed
 
-    def unfix(self) -> None:
-        """Allow every assignment again."""
-        self._fixed = False
+    def _assign(self, name: str, value: object) -> None:
+        """Assign a setting, also when `start` has read it: the caller sees to what comes of it."""
+        was_fixed = getattr(self, "_fixed", False)
+        self._fix(fixed=False)
+        try:
+            setattr(self, name, value)
+        finally:
+            self._fix(fixed=was_fixed)
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether a client has read these settings."""
-        return getattr(self, "_fixed", False)
+    if not TYPE_CHECKING:  # a checker that saw this method would accept every name
+
+        def __setattr__(self, name: str, value: object) -> None:
+            kind = type(self)
+            known = _fields_of(kind).get(name)
+            if known is not None:
+                value = _checked(self, known, value)
+            elif not (
+                name.startswith("_")
+                or hasattr(kind, name)
+                or "__attrs_attrs__" not in vars(kind)
+                or not kind.__module__.startswith("rocketmq_py.")
+            ):
+                raise AttributeError(_unknown_setting(kind, name), name=name, obj=self)
+            object.__setattr__(self, name, value)
 
 
-def _not_fixed(owner: Fixable, setting: Attribute[Any], value: Any) -> Any:  # Any: of any setting
-    advice = owner.FIXED_BY_START.get(setting.name)
-    if advice is not None and owner.is_fixed and value != getattr(owner, setting.name):
-        raise ConfigError(
-            setting.name, value, f"start() has read this setting already: {advice or _EARLIER}"
-        )
+def _checked(owner: Checked, known: Attribute[Any], value: Any) -> Any:  # Any: of any setting
+    convert: Any = known.converter
+    if convert is not None:
+        value = convert(value)
+    check = known.metadata.get(_CHECK)
+    if check is not None:
+        check(owner, known, value)
+    advice = owner.FIXED_BY_START.get(known.name)
+    if (
+        advice is not None
+        and getattr(owner, "_fixed", False)
+        and value != getattr(owner, known.name)
+    ):
+        advice = advice or "assign it before, or make a new client"
+        limit = f"start() has read this setting already: {advice}"
+        raise ConfigError(known.name, value, limit)
     return value
 
 
-_EARLIER = "assign it before, or make a new client"
+@lru_cache
+def _fields_of(kind: Any) -> dict[str, Attribute[Any]]:
+    return {item.name: item for item in getattr(kind, "__attrs_attrs__", ())}
 
-ON_ASSIGNMENT = [setters.convert, setters.validate, _not_fixed]
-"""What is done to a value that is assigned to a setting."""
+
+def settings_of(kind: Any) -> tuple[str, ...]:  # Any: mypy takes no class for hashable
+    """Give the names of the settings that values, or clients, of a class have."""
+    return tuple(name for name, item in _fields_of(kind).items() if _CHECK in item.metadata)
 
 
-@define(kw_only=True, eq=False, on_setattr=ON_ASSIGNMENT)
-class ClientConfig(Fixable):
+def explained(kind: type[_T]) -> type[_T]:
+    """Decorate a class of settings: an unknown argument is refused with the nearest name.
+
+    The class's text gets the settings of its bases, so that ``help`` shows all in one place.
+    """
+    made: Any = kind  # mypy takes no class for hashable
+    make = made.__init__
+    known = {item.alias for item in _fields_of(made).values() if item.init}
+
+    @wraps(make)
+    def init(self: Any, *args: Any, **settings: Any) -> None:  # Any: as attrs' own
+        for name in settings:
+            if name not in known:
+                raise TypeError(_unknown_setting(type(self), name))
+        make(self, *args, **settings)
+
+    made.__init__ = init
+    text, inherited = kind.__doc__, kind.__mro__[1].__doc__
+    if text and inherited and kind.__mro__[1] is not Checked:  # no text: python -OO
+        kind.__doc__ = f"{cleandoc(text)}\n\n{cleandoc(inherited)}"
+    return kind
+
+
+@explained
+@define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
+class ClientConfig(Checked):
     """Settings shared by every client; times are milliseconds unless the name says otherwise.
 
     Arguments
@@ -276,11 +390,6 @@ class ClientConfig(Fixable):
     client_callback_executor_threads
         Threads that run code of the application: callbacks of sends, and hooks after an answer.
         More are started while all of them are blocked, so that a slow callback delays no other.
-    pull_time_delay_millis_when_exception
-        Pause of a consumer after a failed pull. In a test that lets a broker crash, 10 saves most
-        of a second.
-    send_latency_enable, start_detector_enable, detect_interval, detect_timeout
-        Fault avoidance of producers: avoid slow and failing brokers, and probe them in background.
     decompressed_body_max_bytes, decompressed_total_max_bytes
         What compressed messages may become: one body, and all bodies together that the listeners
         of a consumer have at a time, or that one call returns. A message whose body becomes larger
@@ -300,17 +409,6 @@ class ClientConfig(Fixable):
         Called with each broker address of a route, returns the address to use: for brokers that
         announce an address which cannot be reached from here (containers). Errors advise to set it
         under the name that its attribute ``setting`` has, if there is one.
-    translate_start_deliver_time
-        ``auto`` and ``always``: a message that carries only ``__STARTDELIVERTIME`` is also given
-        ``TIMER_DELIVER_MS``; ``never``: for vendor brokers that refuse it.
-    delay_conflict
-        Two kinds of delay on one message: ``warn`` once, or ``error``.
-    max_delay
-        Longest delay that this client sends; None = the broker decides.
-    past_deliver
-        A delivery time in the past: ``immediate``, or ``error``.
-    strict_reserved
-        Refuse messages whose delay was given by a reserved user property, as 5.x clients do.
 
     Every value is checked when set; a wrong one raises `ConfigError`, as does the assignment of one
     that `start` has read already (``FIXED_BY_START``).
@@ -323,7 +421,6 @@ class ClientConfig(Fixable):
             *("persist_consumer_offset_interval", "mq_client_api_timeout", "connect_timeout"),
             *("channel_max_idle", "client_async_permits", "client_async_bytes"),
             "client_callback_executor_threads",
-            *("send_latency_enable", "start_detector_enable", "detect_interval"),
             *("vip_channel_enabled", "credentials", "transport", "address_mapper"),
             *("use_tls", "tls_config"),
         ),
@@ -331,43 +428,45 @@ class ClientConfig(Fixable):
     )
 
     namesrv_addr: str = field(
-        factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""), validator=_addresses
+        factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""), metadata=setting(_addresses)
     )
-    client_ip: str = field(default="", validator=a_text)
-    instance_name: str = field(default=INSTANCE_NAME_DEFAULT, validator=a_text)
-    unit_name: str = field(default="", validator=a_text)
-    unit_mode: bool = field(default=False, validator=switch)
-    poll_name_server_interval: int = field(default=30_000, validator=milliseconds(10))
-    heartbeat_broker_interval: int = field(default=30_000, validator=milliseconds(10))
-    persist_consumer_offset_interval: int = field(default=5_000, validator=milliseconds(10))
-    mq_client_api_timeout: int = field(default=3_000, validator=milliseconds(1))
-    connect_timeout: int = field(default=3_000, validator=milliseconds(1))
-    channel_max_idle: int = field(default=120_000, validator=milliseconds(1))
-    client_async_permits: int = field(default=65_535, validator=within(1))
-    client_async_bytes: int = field(default=67_108_864, validator=within(1))
+    client_ip: str = field(default="", metadata=setting(a_text))
+    instance_name: str = field(default=INSTANCE_NAME_DEFAULT, metadata=setting(a_text))
+    unit_name: str = field(default="", metadata=setting(a_text))
+    unit_mode: bool = field(default=False, metadata=setting(switch))
+    poll_name_server_interval: int = field(
+        default=30_000, converter=in_milliseconds, metadata=setting(milliseconds(10))
+    )
+    heartbeat_broker_interval: int = field(
+        default=30_000, converter=in_milliseconds, metadata=setting(milliseconds(10))
+    )
+    persist_consumer_offset_interval: int = field(
+        default=5_000, converter=in_milliseconds, metadata=setting(milliseconds(10))
+    )
+    mq_client_api_timeout: int = field(
+        default=3_000, converter=in_milliseconds, metadata=setting(milliseconds(1))
+    )
+    connect_timeout: int = field(
+        default=3_000, converter=in_milliseconds, metadata=setting(milliseconds(1))
+    )
+    channel_max_idle: int = field(
+        default=120_000, converter=in_milliseconds, metadata=setting(milliseconds(1))
+    )
+    client_async_permits: int = field(default=65_535, metadata=setting(within(1)))
+    client_async_bytes: int = field(default=67_108_864, metadata=setting(within(1)))
     client_callback_executor_threads: int = field(
-        factory=lambda: os.cpu_count() or 1, validator=within(1, 1024)
+        factory=lambda: os.cpu_count() or 1, metadata=setting(within(1, 1024))
     )
-    pull_time_delay_millis_when_exception: int = field(default=1_000, validator=milliseconds(0))
-    send_latency_enable: bool = field(default=False, validator=switch)
-    start_detector_enable: bool = field(default=False, validator=switch)
-    detect_interval: int = field(default=2_000, validator=milliseconds(1))
-    detect_timeout: int = field(default=200, validator=milliseconds(1))
-    decompressed_body_max_bytes: int = field(default=BODY_SIZE_MAX, validator=_within_total)
-    decompressed_total_max_bytes: int = field(default=4 * BODY_SIZE_MAX, validator=_above_body)
-    vip_channel_enabled: bool = field(default=False, validator=switch)
-    credentials: CredentialsSource | None = field(default=None, validator=_credentials)
-    transport: Transport = field(default="auto", validator=one_of("auto", "tcp"))
-    use_tls: bool = field(default=False, validator=switch)
-    tls_config: TlsConfig | SSLContext | None = None
-    address_mapper: Callable[[str], str] | None = None
-    translate_start_deliver_time: StartDeliverMode = field(
-        default="auto", validator=one_of("auto", "always", "never")
+    decompressed_body_max_bytes: int = field(default=BODY_SIZE_MAX, metadata=setting(_within_total))
+    decompressed_total_max_bytes: int = field(
+        default=4 * BODY_SIZE_MAX, metadata=setting(_above_body)
     )
-    delay_conflict: DelayConflict = field(default="warn", validator=one_of("warn", "error"))
-    max_delay: timedelta | None = field(default=None, validator=_a_positive_span)
-    past_deliver: PastDeliver = field(default="immediate", validator=one_of("immediate", "error"))
-    strict_reserved: bool = field(default=False, validator=switch)
+    vip_channel_enabled: bool = field(default=False, metadata=setting(switch))
+    credentials: CredentialsSource | None = field(default=None, metadata=setting(_credentials))
+    transport: Transport = field(default="auto", metadata=setting(one_of("auto", "tcp")))
+    use_tls: bool = field(default=False, metadata=setting(switch))
+    tls_config: TlsConfig | SSLContext | None = field(default=None, metadata=setting(_tls))
+    address_mapper: Callable[[str], str] | None = field(default=None, metadata=setting(_a_mapper))
 
     @property
     def name_servers(self) -> tuple[str, ...]:
@@ -385,59 +484,49 @@ class ClientConfig(Fixable):
             given = TlsConfig()
         return given.make_context() if isinstance(given, TlsConfig) else given
 
-    def use_name_servers(self, addresses: str) -> None:
-        """Assign `namesrv_addr`, also when `start` has read it: the client tells its instance."""
-        was_fixed = self.is_fixed
-        self.unfix()
-        try:
-            self.namesrv_addr = addresses
-        finally:
-            if was_fixed:
-                self.fix()
-
-    def copy(self) -> Self:
-        """Return an equal, independent object; later changes of this one do not reach it."""
-        return evolve(self)
-
     @classmethod
-    def build(cls, base: ClientConfig | None, settings: Mapping[str, object]) -> Self:
-        """Make settings of this class from ``base`` (None: the defaults) and keyword settings.
+    def of(
+        cls: Callable[_P, _T], config: ClientConfig, /, *args: _P.args, **changes: _P.kwargs
+    ) -> _T:
+        """Make one whose settings begin with those of ``config``; further arguments as usual.
 
-        ``base`` may be of a parent class. Unknown names raise `TypeError` with the nearest name.
+        ``config`` is a `ClientConfig`, for a producer also a `ProducerConfig` or another producer,
+        for a consumer a `PushConsumerConfig` or another consumer. The other way round it makes
+        the value of a client: ``ProducerConfig.of(producer)`` can be changed, copied and pickled.
+        `TypeError` for a ``config`` whose settings this class does not have.
+
+        >>> ClientConfig.of(ClientConfig(unit_name="a"), client_ip="10.0.0.1").unit_name
+        'a'
         """
-        known = {item.name for item in fields(cls)}
-        for name in settings:
-            if name not in known:
-                raise TypeError(_unknown_setting(cls.__name__, name, known))
-        values: dict[str, Any] = {}
-        if base is not None:
-            values = {f.name: getattr(base, f.name) for f in fields(type(base)) if f.name in known}
-        values.update(settings)
-        return cls(**values)
+        made: Any = cls
+        mine, theirs = set(settings_of(made)), set(settings_of(type(config)))
+        if not theirs or not (theirs <= mine or mine <= theirs):
+            other, kind = type(config).__name__, made.__name__
+            raise TypeError(
+                f"{kind}.of() cannot begin with a {other}, whose settings are others: "
+                "ClientConfig.of(...) of it has those that all clients share"
+            )
+        shared: Any = {name: getattr(config, name) for name in mine & theirs}
+        return cls(*args, **{**shared, **changes})
 
 
 class ClientSettings(TypedDict, total=False):
-    """The settings of `ClientConfig` as keyword arguments of a client."""
+    """The settings of `ClientConfig` as keyword arguments of a client that only makes calls."""
 
     namesrv_addr: str
     client_ip: str
     instance_name: str
     unit_name: str
     unit_mode: bool
-    poll_name_server_interval: int
-    heartbeat_broker_interval: int
-    persist_consumer_offset_interval: int
-    mq_client_api_timeout: int
-    connect_timeout: int
-    channel_max_idle: int
+    poll_name_server_interval: int | timedelta
+    heartbeat_broker_interval: int | timedelta
+    persist_consumer_offset_interval: int | timedelta
+    mq_client_api_timeout: int | timedelta
+    connect_timeout: int | timedelta
+    channel_max_idle: int | timedelta
     client_async_permits: int
     client_async_bytes: int
     client_callback_executor_threads: int
-    pull_time_delay_millis_when_exception: int
-    send_latency_enable: bool
-    start_detector_enable: bool
-    detect_interval: int
-    detect_timeout: int
     decompressed_body_max_bytes: int
     decompressed_total_max_bytes: int
     vip_channel_enabled: bool
@@ -446,74 +535,17 @@ class ClientSettings(TypedDict, total=False):
     use_tls: bool
     tls_config: TlsConfig | SSLContext | None
     address_mapper: Callable[[str], str] | None
-    translate_start_deliver_time: StartDeliverMode
-    delay_conflict: DelayConflict
-    max_delay: timedelta | None
-    past_deliver: PastDeliver
-    strict_reserved: bool
 
 
-class SettingAttributes:
-    """Base of a client with settings as attributes (`attributes_of`): refuses misspelt ones.
-
-    ``_attributes`` names what else may be assigned, ``_names`` which of these `start` reads. A
-    subclass of a program may have attributes of its own, so its spelling is not watched.
-    """
-
-    _attributes: frozenset[str] = frozenset({"config"})
-    _names: frozenset[str] = frozenset({"config", "producer_group", "consumer_group"})
-
-    if not TYPE_CHECKING:  # a checker that saw this method would accept every name
-
-        def __setattr__(self, name: str, value: object) -> None:
-            kind = type(self)
-            changes = name in self._names and self.__dict__.get(name, value) != value
-            if changes and self.config.is_fixed:
-                raise ConfigError(name, value, f"start() has read it already: {_EARLIER}")
-            if (
-                name.startswith("_")
-                or name in self._attributes
-                or hasattr(kind, name)
-                or not kind.__module__.startswith("rocketmq_py.")
-            ):
-                object.__setattr__(self, name, value)
-                return
-            settings = {known for known in dir(kind) if _is_settable(getattr(kind, known))}
-            raise AttributeError(
-                _unknown_setting(kind.__name__, name, settings | self._attributes),
-                name=name,
-                obj=self,
-            )
-
-
-def _is_settable(member: object) -> bool:
-    return isinstance(member, property) and member.fset is not None
-
-
-def attributes_of(settings: type[ClientConfig]) -> type[SettingAttributes]:
-    """Make the base of a client whose attributes are the settings in its ``config``.
-
-    For a checker the base is the class of the settings itself, which has the types::
-
-        if TYPE_CHECKING:
-            Settings = ProducerConfig
-        else:
-            Settings = attributes_of(ProducerConfig)
-    """
-    attributes = {item.name: _attribute(item.name) for item in fields(settings)}
-    return type(f"{settings.__name__}Attributes", (SettingAttributes,), attributes)
-
-
-def _attribute(name: str) -> property:
-    def assign(client: Any, value: object) -> None:  # Any: whatever class has `config`
-        setattr(client.config, name, value)
-
-    return property(attrgetter(f"config.{name}"), assign)
-
-
-def _unknown_setting(owner: str, name: str, known: set[str]) -> str:
+def _unknown_setting(kind: type, name: str) -> str:
+    """Say that there is no such setting, who has it, or what was meant perhaps."""
     import difflib  # only on the way to an error
 
+    known = {str(item.alias) for item in _fields_of(kind).values() if item.init}
+    known |= {each for each in dir(kind) if getattr(getattr(kind, each), "fset", None) is not None}
+    for value, owner in (("ProducerConfig", "producers"), ("PushConsumerConfig", "consumers")):
+        if name in settings_of(getattr(import_module("rocketmq_py"), value)):
+            return f"{kind.__name__} has no setting {name!r}: it is one of {owner}"
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    return f"{owner} has no setting {name!r}{hint}"
+    return f"{kind.__name__} has no setting {name!r}{hint}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import acquire_instance
@@ -15,7 +16,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 @contextmanager
 def started_instance(namesrv_addr: str, **settings: object) -> Iterator[ClientInstance]:
     """Start an instance with these settings, and give it back."""
-    config = ClientConfig.build(None, {"namesrv_addr": namesrv_addr, **settings})
+    config = ClientConfig(namesrv_addr=namesrv_addr, **cast("Any", settings))
     instance = acquire_instance(config)
     instance.start()
     try:

@@ -37,8 +37,8 @@ COMES_BACK_S: Final = 3.0
 """How long a broker that is down may take to come back, in wall time, until it counts as down."""
 LOOK_AGAIN_S: Final = 0.01
 DOWN: Final = "no broker is running: restart() starts one again"
-CLIENT_SETTINGS: Final = {"pull_time_delay_millis_when_exception": 10}
-"""Settings of the kit's clients: after a crash of the broker they ask again soon."""
+CONSUMER_SETTINGS: Final = {"pull_time_delay_millis_when_exception": 10}
+"""Settings of the kit's consumers: after a crash of the broker they ask again soon."""
 
 
 @frozen

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from embedded_broker.errors import WaitTimeoutError
-from embedded_broker.kit.bench import CLIENT_SETTINGS, Bench, EmbeddedBench
+from embedded_broker.kit.bench import CONSUMER_SETTINGS, Bench, EmbeddedBench
 from embedded_broker.kit.recorder import Recorder
 from embedded_broker.kit.threads import in_thread
 from rocketmq_py import (
@@ -29,14 +29,9 @@ ListenFunction = Callable[[list[MessageExt], ConsumeConcurrentlyContext], Consum
 
 def start_producer(bench: Bench, group: str, ends: ExitStack) -> DefaultMQProducer:
     """Start a producer that is shut down with its test."""
-    producer = DefaultMQProducer(group, namesrv_addr=bench.namesrv_addr, **settings())
+    producer = DefaultMQProducer(group, namesrv_addr=bench.namesrv_addr)
     ends.enter_context(producer)
     return producer
-
-
-def settings(**given: Any) -> dict[str, Any]:  # Any: each setting has a type of its own
-    """Give the settings of the kit's clients, and what a test wants instead."""
-    return {**CLIENT_SETTINGS, **given}
 
 
 class Consumers:
@@ -132,7 +127,8 @@ def start_consumer(
     """Start a consumer that is shut down with its test, once it has queues of its topic."""
     __tracebackhide__ = True
     bench.ready_topic(topic)
-    consumer = DefaultMQPushConsumer(group, namesrv_addr=bench.namesrv_addr, **settings(**given))
+    given = CONSUMER_SETTINGS | given
+    consumer = DefaultMQPushConsumer(group, namesrv_addr=bench.namesrv_addr, **given)
     consumer.subscribe(topic, tags)
     consumer.register_message_listener(listener)
     ends.enter_context(consumer)

@@ -83,7 +83,7 @@ class ClientInstance:
         self.client_id = client_id
         self._calls_only = calls_only
         self._give_back = give_back  # says whether nobody uses this instance any more
-        self.config = config.copy()
+        self.config = ClientConfig.of(config)
         self._hooks = tuple(rpc_hooks)
         self.deciding = threading.Lock()
         """Held for a moment by whoever decides the outcome of a call."""

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Literal, Self, TypeAlias
 
@@ -226,7 +227,7 @@ class Client:
         """Get ready to work."""
         raise NotImplementedError
 
-    def shutdown(self, timeout: float = PATIENCE_S) -> None:
+    def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
         """End it, within little more than ``timeout`` seconds.
 
         What is not done by then goes on in background. May be called again, by any thread and by
@@ -260,9 +261,13 @@ def checked_patience(timeout: object) -> float:
 
     Other calls take milliseconds, so the unit is named.
     """
+    if isinstance(timeout, timedelta):
+        timeout = timeout.total_seconds()
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         kind = type(timeout).__name__
-        raise TypeError(f"timeout of a shutdown is a number of seconds, not {kind} {timeout!r}")
+        raise TypeError(
+            f"timeout of a shutdown is a number of seconds or a timedelta, not {kind} {timeout!r}"
+        )
     if not timeout >= 0:  # not a number is none of them
         raise ConfigError("timeout", timeout, "seconds, at least 0")
     return min(timeout, PATIENCE_MAX_S)

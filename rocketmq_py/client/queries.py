@@ -14,6 +14,7 @@ from rocketmq_py.client.asking import Address, Question, nothing
 from rocketmq_py.client.call_bodies import CallBodies
 from rocketmq_py.client.fan_out import first_error
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.queue_requests import Boundary as Boundary  # noqa: PLC0414 - public
 from rocketmq_py.client.queue_requests import QueueRequests
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import (

@@ -158,8 +158,16 @@ ConsumeOrderlyFunction: TypeAlias = Callable[
 ]
 """An orderly listener as a plain callable; `MessageListenerOrderly` says that it is one."""
 
-DeliveryFunction: TypeAlias = Callable[[Delivery], object]
-"""A listener that settles its messages itself, at once or later and from any thread."""
+
+class DeliveryFunction(Protocol):
+    """A listener that settles its messages itself, at once or later and from any thread.
+
+    Its parameter is named ``delivery``, which tells it from other listeners.
+    """
+
+    def __call__(self, delivery: Delivery) -> object:
+        """Take the messages; after an exception they come again, unless they were settled."""
+
 
 _NO_STATUS: tuple[type | None, ...] = (None, type(None), bool, int, str)
 """What a listener may be annotated to return that is surely no status."""
@@ -209,10 +217,10 @@ class MessageListenerOrderly(_Wrapper[ConsumeOrderlyContext, ConsumeOrderlyStatu
 class DeliveryListener:
     """Wraps a callable that settles its messages itself: ``DeliveryListener(function)``.
 
-    It gets a `Delivery`. A function whose parameter is annotated as `Delivery` needs no wrapper.
+    It gets a `Delivery`. A function whose parameter is named ``delivery`` needs no wrapper.
     """
 
-    function: DeliveryFunction
+    function: Callable[[Delivery], object]
 
 
 class _ConcurrentListener(Protocol):
@@ -276,7 +284,7 @@ def listening_of(listener: object) -> Listening:
     if not _takes(signature, 2):
         raise TypeError(
             f"the listener takes {signature}: it is called with (messages, context). One that "
-            "settles its messages itself takes (delivery: Delivery), annotated so"
+            "settles its messages itself takes one parameter, named delivery"
         )
     returns = signature.return_annotation
     success = "ConsumeOrderlyStatus.SUCCESS" if is_orderly else _SUCCESS
@@ -302,9 +310,12 @@ def _takes(signature: Signature, count: int) -> bool:
 
 
 def _says_delivery(signature: Signature) -> bool:
-    """Whether the first parameter is annotated as a `Delivery`, by the class or by its name."""
+    """Whether the first parameter is named ``delivery``, or annotated as a `Delivery`."""
     first = next(iter(signature.parameters.values()), None)
-    return first is not None and first.annotation in {Delivery, "Delivery", "rocketmq_py.Delivery"}
+    return first is not None and (
+        first.name == "delivery"
+        or first.annotation in {Delivery, "Delivery", "rocketmq_py.Delivery"}
+    )
 
 
 def _bound(listener: object) -> Callable[..., object]:

@@ -9,14 +9,17 @@ handled: ``assembly.py`` has the table of what does. Names and rules as in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.client.running import Foreground
 from rocketmq_py.clock import Clock, SystemClock
-from rocketmq_py.config import ClientConfig, attributes_of
+from rocketmq_py.config import explained
 from rocketmq_py.consumer.listener import (
     Listener,
     Listening,
@@ -24,7 +27,7 @@ from rocketmq_py.consumer.listener import (
     MessageSelector,
     listening_of,
 )
-from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
+from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import (
     BodyError,
@@ -48,10 +51,6 @@ from rocketmq_py.send_result import MessageQueue
 if TYPE_CHECKING:
     from rocketmq_py.consumer.assembly import PushMember
 
-    _Settings = PushConsumerConfig
-else:
-    _Settings = attributes_of(PushConsumerConfig)
-
 logger = get_logger(__name__)
 
 SUBSCRIBE_ALL = "*"
@@ -67,20 +66,31 @@ _SQL = re.compile(
 """A comparison with a value: what SQL filters hold, and hardly a tag."""
 
 
-class DefaultMQPushConsumer(_Settings, Foreground):
+def _as_hooks(hooks: Iterable[RPCHook]) -> tuple[RPCHook, ...]:
+    return tuple(hooks)
+
+
+def _a_clock(clock: Clock | None) -> Clock:
+    return SystemClock() if clock is None else clock
+
+
+@explained
+@define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
+class DefaultMQPushConsumer(PushConsumerConfig, Foreground):
     """Receives messages of a group and hands them to a listener, side by side on a thread pool.
 
-    `consumer_group` names the group, whose members share the messages. `config` is a
-    `PushConsumerConfig` or `ClientConfig` to begin with; every setting may also be given as a
-    keyword, and those named below can be assigned until `start`. `clock` stamps listener calls.
+    `consumer_group` names the group, whose members share the messages. The settings are keyword
+    arguments, and attributes, of which some can only be assigned until `start`;
+    `DefaultMQPushConsumer.of` begins with those of a `ClientConfig` or `PushConsumerConfig`.
+    `clock` stamps listener calls.
 
     **Delivery is at least once.** A message may come again: after a crash, when queues move
     between members, or when a listener took longer than `consume_timeout`. Listeners must be
     idempotent.
 
     After a failed pull, so also after a crash of the broker, a queue waits for
-    `pull_time_delay_millis_when_exception` (1000 ms): tests of crashes set it to 10. All settings
-    are explained in `PushConsumerConfig` and `ClientConfig`. ``rpc_hooks`` see every remote call.
+    `pull_time_delay_millis_when_exception` (1000 ms): tests of crashes set it to 10. ``rpc_hooks``
+    see every remote call.
 
     Two programs with different subscriptions in one group lose messages: give each its own group.
     Threads are daemons, so the program must stay alive: `run` does that until a signal comes. Or
@@ -94,25 +104,36 @@ class DefaultMQPushConsumer(_Settings, Foreground):
     ... )
     """
 
-    _attributes = frozenset({"config", "consumer_group"})
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **PushConsumerConfig.FIXED_BY_START,
+        "consumer_group": "",
+    }
 
-    def __init__(
-        self,
-        consumer_group: str = DEFAULT_CONSUMER_GROUP,
-        *,
-        config: ClientConfig | None = None,
-        clock: Clock | None = None,
-        rpc_hooks: Iterable[RPCHook] = (),
-        **settings: Unpack[PushConsumerSettings],
-    ) -> None:
-        self.consumer_group = consumer_group
-        self.config = PushConsumerConfig.build(config, settings)
-        self._clock = SystemClock() if clock is None else clock
-        self._rpc_hooks = tuple(rpc_hooks)
+    consumer_group: str = DEFAULT_CONSUMER_GROUP
+    _clock: Clock = field(default=None, alias="clock", kw_only=True, converter=_a_clock)
+    _rpc_hooks: tuple[RPCHook, ...] = field(
+        default=(), alias="rpc_hooks", kw_only=True, converter=_as_hooks
+    )
+
+    def __attrs_post_init__(self) -> None:
         self._subscriptions = SubscriptionTable(self._clock)
         self._listening: Listening | None = None
         self._life = Life(self._who)
         self._member: PushMember | None = None
+
+    @property
+    def config(self) -> PushConsumerConfig:
+        """The settings, which are the consumer itself; `PushConsumerConfig.of` makes a copy."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a consumer cannot be pickled: pickle PushConsumerConfig.of(consumer) and start one "
+            "there"
+        )
+
+    def __repr__(self) -> str:
+        return f"DefaultMQPushConsumer({self.consumer_group!r}, {self._life.state})"
 
     # --- before the start ---------------------------------------------------------------------
 
@@ -185,7 +206,7 @@ class DefaultMQPushConsumer(_Settings, Foreground):
         with self._life.starting():
             self._start(self._checked())
 
-    def shutdown(self, timeout: float | None = None) -> None:
+    def shutdown(self, timeout: float | timedelta | None = None) -> None:
         """Leave the group.
 
         Waits up to `timeout` seconds (default: `await_termination_millis_when_shutdown`) for
@@ -197,7 +218,7 @@ class DefaultMQPushConsumer(_Settings, Foreground):
         waits for the first one's work. A `start` that is under way raises ClientClosedError.
         """
         if timeout is None:
-            timeout = self.config.await_termination_millis_when_shutdown / 1000
+            timeout = self.await_termination_millis_when_shutdown / 1000
         self._life.end(checked_patience(timeout))
 
     def suspend(self) -> None:
@@ -214,10 +235,8 @@ class DefaultMQPushConsumer(_Settings, Foreground):
 
     def update_core_pool_size(self, size: int) -> None:
         """Change the number of listener threads, from 1 to `consume_thread_max`."""
-        if isinstance(size, bool) or not 0 < size <= self.config.consume_thread_max:
-            raise ConfigError(
-                "consume_thread_min", size, f"1 to {self.config.consume_thread_max} threads"
-            )
+        if isinstance(size, bool) or not 0 < size <= self.consume_thread_max:
+            raise ConfigError("consume_thread_min", size, f"1 to {self.consume_thread_max} threads")
         self._running().dispatch.resize(size)
 
     def send_message_back(self, message: MessageExt, delay_level: int = 0) -> None:
@@ -231,7 +250,7 @@ class DefaultMQPushConsumer(_Settings, Foreground):
         from rocketmq_py.consumer.send_back import SendBack
 
         group = self.consumer_group
-        calls = ConsumerCalls(self._running().engine, group, self.config)
+        calls = ConsumerCalls(self._running().engine, group, self)
         if not SendBack(group, calls).send(message, delay_level):
             raise MQClientException(
                 f"message {message.msg_id} was neither sent back nor published again; the log "
@@ -273,12 +292,11 @@ class DefaultMQPushConsumer(_Settings, Foreground):
             raise MQClientException(
                 "there is no listener: call register_message_listener before start"
             )
-        config = self.config
-        if config.consume_thread_min > config.consume_thread_max:
+        if self.consume_thread_min > self.consume_thread_max:
             raise ConfigError(
                 "consume_thread_min",
-                config.consume_thread_min,
-                f"must not exceed consume_thread_max ({config.consume_thread_max})",
+                self.consume_thread_min,
+                f"must not exceed consume_thread_max ({self.consume_thread_max})",
             )
         return self._listening
 
@@ -291,21 +309,21 @@ class DefaultMQPushConsumer(_Settings, Foreground):
             logger.warning(
                 "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
             )
-        if self.config.message_model is MessageModel.CLUSTERING:
+        if self.message_model is MessageModel.CLUSTERING:
             self._subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
         instance = acquire_instance(
-            self.config,
+            self,
             self._rpc_hooks,
-            keep_instance_name=self.config.message_model is MessageModel.BROADCASTING,
+            keep_instance_name=self.message_model is MessageModel.BROADCASTING,
         )
-        basis = Basis(group, instance, self.config, self._subscriptions, self._clock)
+        basis = Basis(group, instance, self, self._subscriptions, self._clock)
         member = push_member(basis, listening)
         try:
             instance.register_consumer(group, member)
         except BaseException:
             instance.shutdown()
             raise
-        self.config.fix()
+        self._fix()
         self._member = member
         life.at_end(instance.shutdown)
         life.at_end(member.end)

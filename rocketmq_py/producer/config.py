@@ -5,20 +5,25 @@ fails where it is written. Must not know what the settings do; each is read in t
 obeys it.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
+from __future__ import annotations
 
-from attrs import define, field
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import ClassVar, Literal
+
+from attrs import define, field, setters
 
 from rocketmq_py.config import (
-    ON_ASSIGNMENT,
     UNLIMITED,
     ClientConfig,
-    ClientSettings,
     a_text,
+    explained,
+    in_milliseconds,
     member_of,
     milliseconds,
     must,
+    one_of,
+    setting,
     switch,
     unlimited_or,
     within,
@@ -28,6 +33,19 @@ from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
+StartDeliverMode = Literal["auto", "always", "never"]
+DelayConflict = Literal["warn", "error"]
+PastDeliver = Literal["immediate", "error"]
+
+
+def _as_set(codes: Iterable[int]) -> frozenset[int]:
+    return frozenset(codes)
+
+
+_a_positive_span = must(
+    "be None or a positive timedelta",
+    lambda value: value is None or (isinstance(value, timedelta) and value > timedelta()),
+)
 _codes = must(
     "be a set of response codes",
     lambda codes: (
@@ -36,9 +54,10 @@ _codes = must(
 )
 
 
-@define(kw_only=True, eq=False, on_setattr=ON_ASSIGNMENT)
+@explained
+@define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
 class ProducerConfig(ClientConfig):
-    """Settings of a producer; times are milliseconds, sizes bytes.
+    """Settings of a producer; times are milliseconds (or a timedelta), sizes bytes.
 
     Arguments
     ---------
@@ -64,6 +83,19 @@ class ProducerConfig(ClientConfig):
         How long a slow or failing broker is avoided (``send_latency_enable``).
     async_sender_queue, async_sender_threads
         Asynchronous sends that may wait for a route or a connection, and who gets these.
+    send_latency_enable, start_detector_enable, detect_interval, detect_timeout
+        Fault avoidance: avoid slow and failing brokers, and probe them in background.
+    translate_start_deliver_time
+        ``auto`` and ``always``: a message that carries only ``__STARTDELIVERTIME`` is also given
+        ``TIMER_DELIVER_MS``; ``never``: for vendor brokers that refuse it.
+    delay_conflict
+        Two kinds of delay on one message: ``warn`` once, or ``error``.
+    max_delay
+        Longest delay that this client sends; None = the broker decides.
+    past_deliver
+        A delivery time in the past: ``immediate``, or ``error``.
+    strict_reserved
+        Refuse messages whose delay was given by a reserved user property, as 5.x clients do.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
@@ -72,46 +104,50 @@ class ProducerConfig(ClientConfig):
         "fault_table": "",
         "async_sender_queue": "",
         "async_sender_threads": "",
+        "send_latency_enable": "",
+        "start_detector_enable": "",
+        "detect_interval": "",
     }
 
-    create_topic_key: str = field(default=AUTO_CREATE_TOPIC, validator=a_text)
-    default_topic_queue_nums: int = field(default=4, validator=within(1))
-    send_msg_timeout: int = field(default=3_000, validator=milliseconds(1))
+    create_topic_key: str = field(default=AUTO_CREATE_TOPIC, metadata=setting(a_text))
+    default_topic_queue_nums: int = field(default=4, metadata=setting(within(1)))
+    send_msg_timeout: int = field(
+        default=3_000, converter=in_milliseconds, metadata=setting(milliseconds(1))
+    )
     send_msg_max_timeout_per_request: int = field(
-        default=UNLIMITED, validator=unlimited_or(1, unit="milliseconds")
+        default=UNLIMITED,
+        converter=in_milliseconds,
+        metadata=setting(unlimited_or(milliseconds(1))),
     )
-    compress_msg_body_over_howmuch: int = field(default=4_096, validator=within(0))
-    compress_level: int = field(default=5, validator=within(0, 22))
+    compress_msg_body_over_howmuch: int = field(default=4_096, metadata=setting(within(0)))
+    compress_level: int = field(default=5, metadata=setting(within(0, 22)))
     compress_type: CompressionType = field(
-        default=CompressionType.ZLIB, validator=member_of(CompressionType)
+        default=CompressionType.ZLIB, metadata=setting(member_of(CompressionType))
     )
-    retry_times_when_send_failed: int = field(default=2, validator=within(0))
-    retry_times_when_send_async_failed: int = field(default=2, validator=within(0))
-    retry_another_broker_when_not_store_ok: bool = field(default=False, validator=switch)
-    max_message_size: int = field(default=4_194_304, validator=within(1))
+    retry_times_when_send_failed: int = field(default=2, metadata=setting(within(0)))
+    retry_times_when_send_async_failed: int = field(default=2, metadata=setting(within(0)))
+    retry_another_broker_when_not_store_ok: bool = field(default=False, metadata=setting(switch))
+    max_message_size: int = field(default=4_194_304, metadata=setting(within(1)))
     retry_response_codes: frozenset[int] = field(
-        default=RETRY_RESPONSE_CODES, converter=frozenset, validator=_codes
+        default=RETRY_RESPONSE_CODES, converter=_as_set, metadata=setting(_codes)
     )
-    fault_table: FaultTable = field(default=FaultTable.V5, validator=member_of(FaultTable))
-    async_sender_queue: int = field(default=50_000, validator=within(1))
-    async_sender_threads: int = field(default=4, validator=within(1, 256))
-
-
-class ProducerSettings(ClientSettings, total=False):
-    """The settings of `ProducerConfig` as keyword arguments of a producer."""
-
-    create_topic_key: str
-    default_topic_queue_nums: int
-    send_msg_timeout: int
-    send_msg_max_timeout_per_request: int
-    compress_msg_body_over_howmuch: int
-    compress_level: int
-    compress_type: CompressionType
-    retry_times_when_send_failed: int
-    retry_times_when_send_async_failed: int
-    retry_another_broker_when_not_store_ok: bool
-    max_message_size: int
-    retry_response_codes: frozenset[int] | set[int]
-    fault_table: FaultTable
-    async_sender_queue: int
-    async_sender_threads: int
+    fault_table: FaultTable = field(default=FaultTable.V5, metadata=setting(member_of(FaultTable)))
+    async_sender_queue: int = field(default=50_000, metadata=setting(within(1)))
+    async_sender_threads: int = field(default=4, metadata=setting(within(1, 256)))
+    send_latency_enable: bool = field(default=False, metadata=setting(switch))
+    start_detector_enable: bool = field(default=False, metadata=setting(switch))
+    detect_interval: int = field(
+        default=2_000, converter=in_milliseconds, metadata=setting(milliseconds(1))
+    )
+    detect_timeout: int = field(
+        default=200, converter=in_milliseconds, metadata=setting(milliseconds(1))
+    )
+    translate_start_deliver_time: StartDeliverMode = field(
+        default="auto", metadata=setting(one_of("auto", "always", "never"))
+    )
+    delay_conflict: DelayConflict = field(default="warn", metadata=setting(one_of("warn", "error")))
+    max_delay: timedelta | None = field(default=None, metadata=setting(_a_positive_span))
+    past_deliver: PastDeliver = field(
+        default="immediate", metadata=setting(one_of("immediate", "error"))
+    )
+    strict_reserved: bool = field(default=False, metadata=setting(switch))

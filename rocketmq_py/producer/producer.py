@@ -10,18 +10,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Unpack
+from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
+
+from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.life import PATIENCE_S, Client, Life
 from rocketmq_py.client.pool import acquire_instance
-from rocketmq_py.config import ClientConfig, attributes_of
+from rocketmq_py.config import as_texts, explained
 from rocketmq_py.errors import MQClientException, RocketMQError
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.batch import make_batch
-from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
+from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.engine import ProducerEngine
 from rocketmq_py.producer.selection import Choice, MessageQueueSelector
 from rocketmq_py.producer.send_kernel import SendKernel
@@ -32,25 +35,26 @@ from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.send_result import MessageQueue, SendResult
 
 if TYPE_CHECKING:
-    from rocketmq_py.client.queries import Queries, QueryResult
-    from rocketmq_py.client.queue_requests import Boundary
-
-    _Settings = ProducerConfig
-else:
-    _Settings = attributes_of(ProducerConfig)
-
+    from rocketmq_py.client.queries import Boundary, Queries, QueryResult
 
 START_S = 2.0
 """How long a start waits for servers; what does not answer by then is asked when it is needed."""
 
 
-class DefaultMQProducer(_Settings, Client):
+def _as_hooks(hooks: Iterable[RPCHook]) -> tuple[RPCHook, ...]:
+    return tuple(hooks)
+
+
+@explained
+@define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
+class DefaultMQProducer(ProducerConfig, Client):
     """Sends messages to topics.
 
-    ``producer_group`` names the kind of sender. Settings are those of `ProducerConfig`, as
-    keyword arguments, as one object (``config``), or as attributes of the producer; most count
-    from the next call on, those of the connection from `start`. ``topics`` are looked up by
-    `start` already. ``rpc_hooks`` see every remote call. All calls are safe from any thread.
+    ``producer_group`` names the kind of sender. Its settings are keyword arguments, and attributes
+    of the producer; most count from the next call on, those of the connection from `start`.
+    `DefaultMQProducer.of` begins with the settings of a `ClientConfig` or `ProducerConfig`.
+    ``topics`` are looked up by `start` already. ``rpc_hooks`` see every remote call. All calls are
+    safe from any thread.
 
     Use it in a ``with`` block, or call `start` and `shutdown`::
 
@@ -58,25 +62,27 @@ class DefaultMQProducer(_Settings, Client):
             producer.send(Message("orders", b"cancel 42", delay=timedelta(minutes=30)))
     """
 
-    def __init__(
-        self,
-        producer_group: str = DEFAULT_PRODUCER_GROUP,
-        *,
-        config: ClientConfig | None = None,
-        topics: Iterable[str] = (),
-        rpc_hooks: Iterable[RPCHook] = (),
-        **settings: Unpack[ProducerSettings],
-    ) -> None:
-        self.producer_group = producer_group
-        self.config = ProducerConfig.build(config, settings)
-        self._topics = tuple(topics)
-        self._rpc_hooks = tuple(rpc_hooks)
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ProducerConfig.FIXED_BY_START,
+        "producer_group": "",
+    }
+
+    producer_group: str = DEFAULT_PRODUCER_GROUP
+    _topics: tuple[str, ...] = field(default=(), alias="topics", kw_only=True, converter=as_texts)
+    _rpc_hooks: tuple[RPCHook, ...] = field(
+        default=(), alias="rpc_hooks", kw_only=True, converter=_as_hooks
+    )
+
+    def __attrs_post_init__(self) -> None:
         self._send_hooks: list[SendMessageHook] = []
         self._forbidden_hooks: list[CheckForbiddenHook] = []
         self._life = Life(self.__repr__)
         self._engine: ProducerEngine | None = None
 
-    _attributes = frozenset({"config", "producer_group"})
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings, which are the producer itself; `ProducerConfig.of` makes a copy of them."""
+        return self
 
     # --- life ------------------------------------------------------------------------------
 
@@ -93,13 +99,13 @@ class DefaultMQProducer(_Settings, Client):
             self._start(check=check)
 
     def _start(self, *, check: bool) -> None:
-        instance = acquire_instance(self.config, self._rpc_hooks)
+        instance = acquire_instance(self, self._rpc_hooks)
         try:
             instance.register_producer(self.producer_group, self)
         except BaseException:
             instance.shutdown()
             raise
-        self.config.fix()
+        self._fix()
         life = self._life
         life.at_end(instance.shutdown)
         life.at_end(partial(self._leave, instance, self.producer_group))
@@ -107,7 +113,7 @@ class DefaultMQProducer(_Settings, Client):
         if check:
             instance.routes.check_name_servers(START_S * 1000)
         kernel = SendKernel(
-            self.producer_group, self.config, instance, self._send_hooks, self._forbidden_hooks
+            self.producer_group, self, instance, self._send_hooks, self._forbidden_hooks
         )
         self._engine = engine = ProducerEngine(kernel)
         life.at_end(partial(self._drain, engine))
@@ -121,7 +127,7 @@ class DefaultMQProducer(_Settings, Client):
         self._engine = None
         engine.close(timeout)
 
-    def shutdown(self, timeout: float = PATIENCE_S) -> None:
+    def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
         """Stop sending: sends in flight get up to ``timeout`` seconds, then `ClientClosedError`.
 
         Returns within little more than ``timeout`` in any case; what is not done by then goes on
@@ -132,7 +138,9 @@ class DefaultMQProducer(_Settings, Client):
         super().shutdown(timeout)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a producer cannot be pickled: pickle its config and start one there")
+        raise TypeError(
+            "a producer cannot be pickled: pickle ProducerConfig.of(producer) and start one there"
+        )
 
     def __repr__(self) -> str:
         return f"DefaultMQProducer({self.producer_group!r}, {self._life.state})"
@@ -144,11 +152,30 @@ class DefaultMQProducer(_Settings, Client):
 
     # --- sending ---------------------------------------------------------------------------
 
+    @overload
     def send(
         self,
         message: Message,
         *,
-        timeout: int | None = None,
+        timeout: int | timedelta | None = None,
+        queue: MessageQueue | None = None,
+    ) -> SendResult: ...
+
+    @overload
+    def send(
+        self,
+        message: Message,
+        *,
+        timeout: int | timedelta | None = None,
+        selector: MessageQueueSelector,
+        arg: object = None,
+    ) -> SendResult: ...
+
+    def send(
+        self,
+        message: Message,
+        *,
+        timeout: int | timedelta | None = None,
         queue: MessageQueue | None = None,
         selector: MessageQueueSelector | None = None,
         arg: object = None,
@@ -162,17 +189,38 @@ class DefaultMQProducer(_Settings, Client):
         another argument of a wrong type.
         """
         engine = self._running()
-        timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
+        timeout_ms = self.send_msg_timeout if timeout is None else checked_timeout(timeout)
         outgoing = engine.kernel.prepare(message)
         choose = _choice(queue, selector, message, arg)
         return engine.sender.send(outgoing, timeout_ms, choose)
+
+    @overload
+    def send_async(
+        self,
+        message: Message,
+        callback: SendCallback | None = None,
+        *,
+        timeout: int | timedelta | None = None,
+        queue: MessageQueue | None = None,
+    ) -> Future[SendResult]: ...
+
+    @overload
+    def send_async(
+        self,
+        message: Message,
+        callback: SendCallback | None = None,
+        *,
+        timeout: int | timedelta | None = None,
+        selector: MessageQueueSelector,
+        arg: object = None,
+    ) -> Future[SendResult]: ...
 
     def send_async(
         self,
         message: Message,
         callback: SendCallback | None = None,
         *,
-        timeout: int | None = None,
+        timeout: int | timedelta | None = None,
         queue: MessageQueue | None = None,
         selector: MessageQueueSelector | None = None,
         arg: object = None,
@@ -187,13 +235,30 @@ class DefaultMQProducer(_Settings, Client):
         engine = self._running()
         if callback is not None:
             check_callback(callback)
-        timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
+        timeout_ms = self.send_msg_timeout if timeout is None else checked_timeout(timeout)
         choose = _choice(queue, selector, message, arg)
         try:
             outgoing = engine.kernel.prepare(message)
         except RocketMQError as error:
             return engine.sender.refused(error, callback)
         return engine.sender.send_async(outgoing, timeout_ms, callback, choose)
+
+    @overload
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+    ) -> None: ...
+
+    @overload
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        selector: MessageQueueSelector,
+        arg: object = None,
+    ) -> None: ...
 
     def send_oneway(
         self,
@@ -215,7 +280,7 @@ class DefaultMQProducer(_Settings, Client):
         self,
         messages: Iterable[Message],
         *,
-        timeout: int | None = None,
+        timeout: int | timedelta | None = None,
         queue: MessageQueue | None = None,
     ) -> SendResult:
         """Send several messages in one request; they are stored together, each with its own id.
@@ -223,16 +288,35 @@ class DefaultMQProducer(_Settings, Client):
         ``messages`` is any iterable of them, or a `MessageBatch`. Same topic, no delay of any
         kind, no retry topic: else `BatchRefusedError` (both a `MQClientException` and an
         `UnsupportedOperationError`) and nothing is sent. See
-        `rocketmq_py.producer.batch.split_batch` for more than ``max_message_size``.
+        `rocketmq_py.split_batch` for more than ``max_message_size``.
         """
         self._running()
         return self.send(make_batch(messages), timeout=timeout, queue=queue)
+
+    @overload
+    def request(
+        self,
+        message: Message,
+        *,
+        timeout: int | timedelta | None = None,
+        queue: MessageQueue | None = None,
+    ) -> MessageExt: ...
+
+    @overload
+    def request(
+        self,
+        message: Message,
+        *,
+        timeout: int | timedelta | None = None,
+        selector: MessageQueueSelector,
+        arg: object = None,
+    ) -> MessageExt: ...
 
     def request(
         self,
         message: Message,
         *,
-        timeout: int | None = None,
+        timeout: int | timedelta | None = None,
         queue: MessageQueue | None = None,
         selector: MessageQueueSelector | None = None,
         arg: object = None,
@@ -244,15 +328,32 @@ class DefaultMQProducer(_Settings, Client):
         `TimeoutError`) when no reply came in time, `MQClientException` when the message could not
         be sent, with the reason as its cause.
         """
-        return self.request_async(
-            message, timeout=timeout, queue=queue, selector=selector, arg=arg
-        ).result()
+        return self._request(message, timeout, _choice(queue, selector, message, arg)).result()
+
+    @overload
+    def request_async(
+        self,
+        message: Message,
+        *,
+        timeout: int | timedelta | None = None,
+        queue: MessageQueue | None = None,
+    ) -> Future[MessageExt]: ...
+
+    @overload
+    def request_async(
+        self,
+        message: Message,
+        *,
+        timeout: int | timedelta | None = None,
+        selector: MessageQueueSelector,
+        arg: object = None,
+    ) -> Future[MessageExt]: ...
 
     def request_async(
         self,
         message: Message,
         *,
-        timeout: int | None = None,
+        timeout: int | timedelta | None = None,
         queue: MessageQueue | None = None,
         selector: MessageQueueSelector | None = None,
         arg: object = None,
@@ -261,13 +362,17 @@ class DefaultMQProducer(_Settings, Client):
 
         Raises at once when the producer is not running, and for a message that cannot be sent.
         """
+        return self._request(message, timeout, _choice(queue, selector, message, arg))
+
+    def _request(
+        self, message: Message, timeout: int | timedelta | None, choose: Choice | None
+    ) -> Future[MessageExt]:
         engine = self._running()
-        timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
-        choose = _choice(queue, selector, message, arg)
+        timeout_ms = self.send_msg_timeout if timeout is None else checked_timeout(timeout)
         return engine.requester.request(message, timeout_ms, choose)
 
     def send_message_in_transaction(
-        self, message: Message, arg: object = None, *, timeout: int | None = None
+        self, message: Message, arg: object = None, *, timeout: int | timedelta | None = None
     ) -> SendResult:
         """Raise `MQClientException`: only a `TransactionMQProducer` can do this."""
         del arg, timeout
@@ -341,7 +446,7 @@ class DefaultMQProducer(_Settings, Client):
 
     def add_retry_response_code(self, code: int) -> None:
         """Try another broker after this code too."""
-        self.config.retry_response_codes |= {code}
+        self.retry_response_codes |= {code}
 
     def register_send_message_hook(self, hook: SendMessageHook) -> None:
         """Show every attempt to ``hook``."""
@@ -354,7 +459,7 @@ class DefaultMQProducer(_Settings, Client):
     def update_name_server_address(self, addresses: str) -> None:
         """Use other name servers from now on (``host:port;host:port``)."""
         self._life.check_process()
-        self.config.use_name_servers(addresses)
+        self._assign("namesrv_addr", addresses)
         if self._engine is not None:
             self._engine.instance.routes.set_name_servers(addresses)
 
@@ -381,6 +486,6 @@ def _choice(
     arg: object,
 ) -> Choice | None:
     """Give who takes the queue; None: the queues take turns."""
-    if queue is None and selector is None:
+    if queue is None and selector is None and arg is None:
         return None
     return Choice(queue, selector, message, arg)

@@ -99,6 +99,8 @@ class Choice:
     ) -> None:
         if queue is not None and selector is not None:
             raise TypeError("give queue= or selector=, not both")
+        if selector is None and arg is not None:
+            raise TypeError(f"arg= is for a selector=, and there is none: arg={arg!r}")
         if queue is not None and not isinstance(queue, MessageQueue):
             raise TypeError(
                 f"queue is a MessageQueue, not {type(queue).__name__} {queue!r}: "

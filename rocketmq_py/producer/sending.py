@@ -10,6 +10,7 @@ not know how a request is built; that is ``send_kernel.py``.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from typing import TYPE_CHECKING, ClassVar
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import SendMessageContext
@@ -38,8 +39,19 @@ ONEWAY = "ONEWAY"
 class SendCallback:
     """Learns the outcome of an asynchronous send, on a callback thread, exactly once.
 
-    Give two callables, or override the methods. Their exceptions are logged.
+    Give two callables, or override the methods. Their exceptions are logged. A subclass that has
+    Java's names instead raises `TypeError`, since it would never be told anything.
     """
+
+    if TYPE_CHECKING:  # so that checkers refuse methods of these names
+        onSuccess: ClassVar[None]  # noqa: N815 - Java's
+        onException: ClassVar[None]  # noqa: N815 - Java's
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, ours in (("onSuccess", "on_success"), ("onException", "on_exception")):
+            if name in vars(cls) and ours not in vars(cls):
+                raise TypeError(f"nobody calls {cls.__name__}.{name}: call it {ours}")
 
     def __init__(
         self,

@@ -8,24 +8,23 @@ ended (``halves.py``), or on which threads a listener is asked (``checking.py``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Executor, wait
+from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Unpack
+from typing import Any, NamedTuple, Protocol
 
-from attrs import fields
+from attrs import Attribute, define, field, fields, setters
 
-from rocketmq_py.client.hooks import EndTransactionHook, RPCHook
-from rocketmq_py.config import ClientConfig
+from rocketmq_py.client.hooks import EndTransactionHook
+from rocketmq_py.config import explained, one_of, setting
 from rocketmq_py.errors import ConfigError, MQClientException, NotStartedError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.checking import Checking, decision_of
-from rocketmq_py.producer.config import ProducerSettings
 from rocketmq_py.producer.halves import AskedHalf, Halves, TransactionDelay
 from rocketmq_py.producer.producer import DefaultMQProducer
 from rocketmq_py.producer.validation import checked_timeout
-from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.send_result import LocalTransactionState, SendResult, TransactionSendResult
 
 _log = get_logger(__name__)
@@ -68,6 +67,13 @@ class _Questions(NamedTuple):
     check: Callable[[MessageExt], LocalTransactionState | None]
 
 
+def _a_listener(_owner: object, _setting: Attribute[Any], value: object) -> None:
+    if value is not None:
+        _questions_of(value)
+
+
+@explained
+@define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
 class TransactionMQProducer(DefaultMQProducer):
     """Sends messages whose delivery depends on local work.
 
@@ -91,42 +97,28 @@ class TransactionMQProducer(DefaultMQProducer):
     The other arguments are those of `DefaultMQProducer`.
     """
 
-    _attributes = frozenset({"config", "producer_group", "transaction_delay"})
+    transaction_listener: AnyTransactionListener | None = field(
+        default=None, kw_only=True, metadata=setting(_a_listener)
+    )
+    _executor: Executor | None = field(default=None, alias="executor", kw_only=True)
+    _threads_min: int = field(default=1, alias="check_thread_pool_min", kw_only=True)
+    _threads_max: int = field(default=1, alias="check_thread_pool_max", kw_only=True)
+    _hold_max: int = field(default=2_000, alias="check_request_hold_max", kw_only=True)
+    transaction_delay: TransactionDelay = field(
+        default="error", kw_only=True, metadata=setting(one_of("error", "drop", "at_commit"))
+    )
 
-    def __init__(
-        self,
-        producer_group: str = DEFAULT_PRODUCER_GROUP,
-        *,
-        transaction_listener: AnyTransactionListener | None = None,
-        executor: Executor | None = None,
-        check_thread_pool_min: int = 1,
-        check_thread_pool_max: int = 1,
-        check_request_hold_max: int = 2_000,
-        transaction_delay: TransactionDelay = "error",
-        config: ClientConfig | None = None,
-        topics: Iterable[str] = (),
-        rpc_hooks: Iterable[RPCHook] = (),
-        **settings: Unpack[ProducerSettings],
-    ) -> None:
-        super().__init__(
-            producer_group, config=config, topics=topics, rpc_hooks=rpc_hooks, **settings
-        )
-        if not 1 <= check_thread_pool_max <= CHECK_THREADS_MAX:
-            limit = f"from 1 to {CHECK_THREADS_MAX}"
-            raise ConfigError("check_thread_pool_max", check_thread_pool_max, limit)
-        if not 0 <= check_thread_pool_min <= check_thread_pool_max:
-            limit = f"from 0 to check_thread_pool_max, which is {check_thread_pool_max}"
-            raise ConfigError("check_thread_pool_min", check_thread_pool_min, limit)
-        if check_request_hold_max < 1:
-            raise ConfigError("check_request_hold_max", check_request_hold_max, "at least 1")
-        if transaction_delay not in {"error", "drop", "at_commit"}:
-            limit = "must be error, drop or at_commit"
-            raise ConfigError("transaction_delay", transaction_delay, limit)
-        self.transaction_listener = transaction_listener
-        self.transaction_delay: TransactionDelay = transaction_delay
-        self._executor = executor
-        self._check_threads = (check_thread_pool_min, check_thread_pool_max)
-        self._hold_max = check_request_hold_max
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        least, most = self._threads_min, self._threads_max
+        if not 1 <= most <= CHECK_THREADS_MAX:
+            raise ConfigError("check_thread_pool_max", most, f"from 1 to {CHECK_THREADS_MAX}")
+        if not 0 <= least <= most:
+            limit = f"from 0 to check_thread_pool_max, which is {most}"
+            raise ConfigError("check_thread_pool_min", least, limit)
+        if self._hold_max < 1:
+            raise ConfigError("check_request_hold_max", self._hold_max, "at least 1")
+        self._check_threads = (least, most)
         self._halves: Halves | None = None
         self._end_hooks: list[EndTransactionHook] = []
 
@@ -134,14 +126,9 @@ class TransactionMQProducer(DefaultMQProducer):
         return f"TransactionMQProducer({self.producer_group!r}, {self._life.state})"
 
     @property
-    def transaction_listener(self) -> AnyTransactionListener | None:
-        """Who does the local work and answers questions about it; None: nobody yet."""
-        return self._listener
-
-    @transaction_listener.setter
-    def transaction_listener(self, listener: AnyTransactionListener | None) -> None:
-        self._questions = None if listener is None else _questions_of(listener)
-        self._listener = listener
+    def _questions(self) -> _Questions | None:
+        listener = self.transaction_listener
+        return None if listener is None else _questions_of(listener)
 
     # --- life ------------------------------------------------------------------------------
 
@@ -168,7 +155,7 @@ class TransactionMQProducer(DefaultMQProducer):
     # --- sending ---------------------------------------------------------------------------
 
     def send_message_in_transaction(
-        self, message: Message, arg: object = None, *, timeout: int | None = None
+        self, message: Message, arg: object = None, *, timeout: int | timedelta | None = None
     ) -> TransactionSendResult:
         """Store the message unseen, do the local work with ``arg``, and tell the broker.
 
@@ -236,7 +223,9 @@ def _questions_of(listener: object) -> _Questions:
 def _method(listener: object, name: str, java_name: str) -> Any:  # Any: a foreign program's method
     for known in (name, java_name):
         method = getattr(listener, known, None)
-        if callable(method):
+        # A subclass of the protocol that has Java's names inherits empty methods of the others.
+        is_empty = getattr(method, "__func__", method) is vars(TransactionListener).get(known)
+        if callable(method) and not is_empty:
             return method
     raise TypeError(
         f"{type(listener).__name__} is no transaction_listener: it has no method {name}, see "

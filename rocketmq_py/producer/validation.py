@@ -70,15 +70,18 @@ def check_recall_topic(topic: str) -> None:
 
 
 def checked_timeout(timeout: object) -> int:
-    """Return a timeout in milliseconds; TypeError for what is no number.
+    """Return a timeout, a timedelta or a number, in milliseconds; TypeError for what is neither.
 
     `ConfigError` for less than one, and for a fraction: whoever gives one has seconds in mind.
     """
     if type(timeout) is int and timeout > 0:
         return timeout
+    if isinstance(timeout, timedelta):
+        timeout = timeout / _MILLISECOND
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise TypeError(
-            f"timeout is a number of milliseconds, not {type(timeout).__name__} {timeout!r}"
+            "timeout is a number of milliseconds or a timedelta, not "
+            f"{type(timeout).__name__} {timeout!r}"
         )
     if not timeout >= 1 or timeout // 1 != timeout:
         limit = "milliseconds, a whole number from 1: half a second is 500"

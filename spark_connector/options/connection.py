@@ -144,7 +144,7 @@ def _settings(given: dict[str, str]) -> tuple[tuple[str, object], ...]:
         return ()
     usual = ClientConfig()
     known = {one.name.replace("_", ""): one.name for one in fields(ClientConfig)}
-    settings: dict[str, object] = {}
+    settings: dict[str, Any] = {}  # of each setting's own type, which the client checks
     for name, text in given.items():
         plain = name.replace("_", "")
         if plain in _INSTEAD:
@@ -157,7 +157,7 @@ def _settings(given: dict[str, str]) -> tuple[tuple[str, object], ...]:
             )
         settings[known[plain]] = _value(text.strip(), getattr(usual, known[plain]))
     try:
-        ClientConfig.build(None, settings)
+        ClientConfig(**settings)
     except (TypeError, ValueError) as error:
         raise OptionError(f"a {CLIENT_PREFIX}NAME option is wrong: {error}") from None
     return tuple(sorted(settings.items()))

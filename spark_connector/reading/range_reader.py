@@ -8,7 +8,7 @@ LIMIT ends early. Must not know Spark.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -111,7 +111,8 @@ class _Batches:
         self, options: ReadOptions, ranges: Sequence[QueueRange], schema: pa.Schema
     ) -> None:
         self._options = options
-        self._client = ClientConfig.build(None, dict(options.connection.settings))
+        settings: dict[str, Any] = dict(options.connection.settings)  # of each one's own type
+        self._client = ClientConfig(**settings)
         self._schema = schema
         corrupt = options.column_name_of_corrupt_record
         self._columns = projection(schema, corrupt=corrupt, mode=options.mode)

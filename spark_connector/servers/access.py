@@ -173,7 +173,7 @@ def _settings(connection: Connection) -> dict[str, Any]:  # Any: passed on as ke
         settings["credentials"] = credentials
     settings["address_mapper"] = AddressMap(connection.address_map)
     try:
-        ClientConfig.build(None, settings)
+        ClientConfig(**settings)
     except (TypeError, ValueError) as error:
         raise OptionError(f"a client setting is wrong: {error}") from None
     return settings

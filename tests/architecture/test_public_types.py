@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import importlib
 import inspect
 import typing
 
@@ -43,3 +46,72 @@ def test_every_public_method_is_fully_annotated(name: str, function: typing.Any)
         if parameter.annotation is inspect.Parameter.empty
     ]
     assert missing == []
+
+
+RAW = ("rocketmq_py.client.queue_", "rocketmq_py.client.raw_messages")
+"""Modules of bulk tools, whose types are public beside them."""
+INNER = {"Frame", "Lane", "Plan", "Settle"}
+"""What only the SDK passes: a `RemotingCommand`, which hooks see, is decoded from a frame, and a
+`Delivery` is made by a consumer."""
+
+
+def members(kind: type) -> typing.Iterator[tuple[str, typing.Any]]:
+    """Give what a program may call or read of a class, its bases' of ours included."""
+    for owner in kind.__mro__:
+        if not owner.__module__.startswith("rocketmq_py"):
+            continue
+        for name, member in vars(owner).items():
+            if isinstance(member, property):
+                yield f"{owner.__name__}.{name}", member.fget
+            elif isinstance(member, (classmethod, staticmethod)):
+                yield f"{owner.__name__}.{name}", member.__func__
+            elif inspect.isfunction(member):
+                yield f"{owner.__name__}.{name}", member
+        yield owner.__name__, owner
+
+
+def names_in(annotation: object) -> set[str]:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    tree = ast.parse(text, mode="eval") if text else ast.Constant(None)
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+@functools.cache
+def known_in(module: str) -> dict[str, tuple[str, str]]:
+    """Give the names of ours that a module knows, also those that only checkers import."""
+    source = importlib.import_module(module)
+    known = {name: (module, name) for name, it in vars(source).items() if not inspect.ismodule(it)}
+    for node in ast.walk(ast.parse(inspect.getsource(source))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for one in node.names:
+                known[one.asname or one.name] = (node.module, one.name)
+    return known
+
+
+def named_types() -> dict[tuple[str, str], str]:
+    """Give each type of ours that a public signature or attribute names, and who names it."""
+    found: dict[tuple[str, str], str] = {}
+    for public in rocketmq_py.__all__:
+        thing = getattr(rocketmq_py, public)
+        if not getattr(thing, "__module__", "").startswith("rocketmq_py"):
+            continue
+        if thing.__module__.startswith(RAW):
+            continue
+        for where, member in members(thing) if inspect.isclass(thing) else [(public, thing)]:
+            name = where.rpartition(".")[2]
+            if name.startswith("_") and name != "__init__":
+                continue
+            for attribute, annotation in inspect.get_annotations(member).items():
+                for one in () if attribute.startswith("_") else names_in(annotation):
+                    module, known = known_in(member.__module__).get(one, ("", "_"))
+                    is_ours = module.startswith("rocketmq_py") and not known.startswith("_")
+                    if is_ours and known not in INNER:
+                        found.setdefault((module, known), where)
+    return found
+
+
+@pytest.mark.parametrize("origin", sorted(named_types()), ids=lambda origin: origin[1])
+def test_every_type_of_a_public_signature_can_be_imported(origin: tuple[str, str]) -> None:
+    module, name = origin
+    assert name in rocketmq_py.__all__, f"{named_types()[origin]} names {module}.{name}"
+    assert getattr(rocketmq_py, name) is getattr(importlib.import_module(module), name)

@@ -102,8 +102,8 @@ def test_given(rocketmq_consumer, rocketmq_broker, rocketmq_clock, rocketmq_grou
     rocketmq_clock.settle()
     assert sorted(got) == [("Orders", b"yes", "paid"), (rocketmq_topic, b"own", None)]
     assert consumers[1].consumer_group == rocketmq_group
-    assert consumers[1].config.consume_thread_min == 2
-    assert consumers[0].config.pull_time_delay_millis_when_exception == 10
+    assert consumers[1].consume_thread_min == 2
+    assert consumers[0].pull_time_delay_millis_when_exception == 10
 
 def test_ended():
     assert [one.is_running for one in consumers] == [False, False]

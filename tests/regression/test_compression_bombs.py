@@ -104,6 +104,6 @@ def test_a_larger_bound_that_is_set_while_it_runs_lets_the_retry_through() -> No
             producer.send(Message("T", bytes(MIB + 1)))
             broker.clock.settle()
             assert bodies == []
-            consumer.config.decompressed_body_max_bytes = 2 * MIB
+            consumer.decompressed_body_max_bytes = 2 * MIB
             broker.clock.run(timedelta(minutes=1))
             assert bodies == [MIB + 1]

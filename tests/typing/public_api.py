@@ -8,21 +8,37 @@ from typing import assert_type
 
 from compat import ons
 from rocketmq_py import (
+    AllocateMessageQueueConsistentHash,
+    CheckForbiddenContext,
+    ClientConfig,
+    CompressionType,
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
+    Credentials,
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    EndTransactionContext,
     LocalTransactionState,
     Message,
     MessageExt,
     MessageListenerConcurrently,
     MessageQueue,
+    MessageQueueSelector,
+    ProducerConfig,
+    PushConsumerConfig,
+    RemotingCommand,
+    ResponseCode,
+    RPCHook,
     SendCallback,
+    SendMessageContext,
     SendResult,
     SendStatus,
+    TlsConfig,
     TransactionListener,
     TransactionMQProducer,
     TransactionSendResult,
+    select_message_queue_by_hash,
+    split_batch,
 )
 
 
@@ -100,6 +116,89 @@ class Bank:
         """Say how it ended."""
         assert_type(message.msg_id, str)
         return LocalTransactionState.ROLLBACK_MESSAGE
+
+
+def settings(producer: DefaultMQProducer, consumer: DefaultMQPushConsumer) -> None:
+    """A client is its settings; a duration is a number of its unit, or a timedelta."""
+    made = DefaultMQProducer("g", send_msg_timeout=timedelta(seconds=3), connect_timeout=500)
+    assert_type(made.send_msg_timeout, int)
+    assert_type(made.namesrv_addr, str)
+    assert_type(made.name_servers, tuple[str, ...])
+    assert_type(made.retry_response_codes, frozenset[int])
+    assert_type(made.compress_type, CompressionType)
+    assert_type(consumer.consume_timestamp, str | datetime)
+    assert_type(consumer.reconsume_times_max, int)
+    producer.send_msg_timeout = 500
+    producer.max_delay = timedelta(days=40)
+    producer.add_retry_response_code(ResponseCode.SYSTEM_ERROR)
+    DefaultMQProducer(retry_response_codes=[1, 2], topics=["T"], address_mapper=str.lower)
+    DefaultMQProducer("g", credentials=lambda: Credentials("id", "secret"))
+    DefaultMQProducer("g", use_tls=True, tls_config=TlsConfig(ca_file="ca.pem"))
+    DefaultMQPushConsumer(consume_timeout=timedelta(minutes=30), pull_interval=timedelta(seconds=1))
+    DefaultMQPushConsumer("g", allocate_strategy=AllocateMessageQueueConsistentHash())
+    given: ClientConfig = producer
+    assert_type(ClientConfig.of(given, unit_name="u"), ClientConfig)
+    assert_type(ProducerConfig.of(producer, max_message_size=1), ProducerConfig)
+    assert_type(DefaultMQProducer.of(given, "g", connect_timeout=5), DefaultMQProducer)
+    assert_type(DefaultMQPushConsumer.of(consumer, "g"), DefaultMQPushConsumer)
+    assert_type(DefaultMQPushConsumer.of(PushConsumerConfig()), DefaultMQPushConsumer)
+    assert_type(TransactionMQProducer.of(given, transaction_delay="drop"), TransactionMQProducer)
+    producer.shutdown(timedelta(seconds=3))
+    consumer.shutdown(2.5)
+
+
+def choosing_queues(producer: DefaultMQProducer, message: Message, queue: MessageQueue) -> None:
+    """A queue, or a selector with its argument."""
+    by_hash: MessageQueueSelector = select_message_queue_by_hash
+    assert_type(producer.send(message, queue=queue, timeout=timedelta(seconds=1)), SendResult)
+    assert_type(producer.send(message, selector=by_hash, arg="order-1"), SendResult)
+    assert_type(
+        producer.send(message, selector=lambda queues, _message, _arg: queues[0]), SendResult
+    )
+    assert_type(producer.send_async(message, queue=queue), Future[SendResult])
+    assert_type(producer.send_async(message, None, selector=by_hash, arg=1), Future[SendResult])
+    producer.send_oneway(message, queue=queue)
+    producer.send_oneway(message, selector=by_hash, arg=1)
+    assert_type(producer.request(message, selector=by_hash, arg=1, timeout=9), MessageExt)
+    assert_type(producer.request_async(message, queue=queue), Future[MessageExt])
+    for part in split_batch([message], 1_000):
+        assert_type(producer.send_batch(part, timeout=timedelta(seconds=1)), SendResult)
+
+
+class Watch:
+    """Hooks are objects with the methods of their protocols."""
+
+    def before_request(self, address: str, request: RemotingCommand) -> None:
+        """See a request."""
+
+    def after_response(
+        self, address: str, request: RemotingCommand, response: RemotingCommand
+    ) -> None:
+        """See an answer."""
+
+    def before(self, context: SendMessageContext) -> None:
+        """See an attempt."""
+        assert_type(context.message, Message)
+
+    def after(self, context: SendMessageContext) -> None:
+        """See its outcome."""
+        assert_type(context.result, SendResult | None)
+
+    def check(self, context: CheckForbiddenContext) -> None:
+        """Forbid nothing."""
+
+    def end(self, context: EndTransactionContext) -> None:
+        """See an outcome."""
+        assert_type(context.state, LocalTransactionState)
+
+
+def hooks(producer: TransactionMQProducer) -> None:
+    """Each is registered for what it has the methods of."""
+    hook: RPCHook = Watch()
+    DefaultMQPushConsumer("g", rpc_hooks=[hook])
+    producer.register_send_message_hook(Watch())
+    producer.register_check_forbidden_hook(Watch())
+    producer.register_end_transaction_hook(Watch())
 
 
 def transactions() -> None:

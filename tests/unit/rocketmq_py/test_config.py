@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from attrs import fields
 
+from rocketmq_py import (
+    DefaultMQAdminExt,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    ProducerConfig,
+    QueueAccess,
+    TransactionMQProducer,
+)
 from rocketmq_py.config import (
     ClientConfig,
     ClientSettings,
     Credentials,
-    attributes_of,
     split_addresses,
     split_host_port,
 )
@@ -39,13 +48,8 @@ def test_the_name_server_comes_from_the_environment_when_the_object_is_made(
         ("mq_client_api_timeout", 0),
         ("mq_client_api_timeout", "3000"),
         ("client_callback_executor_threads", 0),
-        ("send_latency_enable", 1),
+        ("vip_channel_enabled", 1),
         ("transport", "udp"),
-        ("translate_start_deliver_time", True),
-        ("delay_conflict", "ignore"),
-        ("max_delay", timedelta(0)),
-        ("max_delay", 40),
-        ("past_deliver", ""),
         ("credentials", ("id", "secret")),
         ("credentials", "id:secret"),
     ],
@@ -92,32 +96,118 @@ def test_secrets_are_in_no_text_but_travel_in_a_pickle() -> None:
 
 def test_a_copy_is_independent() -> None:
     config = ClientConfig(unit_name="a")
-    copy = config.copy()
+    copy = ClientConfig.of(config)
     config.unit_name = "b"
     assert copy.unit_name == "a"
 
 
-def test_keyword_settings_and_fields_are_the_same_names() -> None:
+def test_the_keyword_settings_of_a_caller_and_the_fields_are_the_same_names() -> None:
     assert set(ClientSettings.__annotations__) == {field.name for field in fields(ClientConfig)}
 
 
 def test_an_unknown_setting_names_the_nearest() -> None:
     with pytest.raises(TypeError, match="did you mean instance_name"):
-        ClientConfig.build(None, {"instancename": "x"})
+        ClientConfig(instancename="x")  # type: ignore[call-arg] # the mistake
     with pytest.raises(TypeError, match=r"no setting 'zzz'$"):
-        ClientConfig.build(None, {"zzz": 1})
+        ClientConfig(zzz=1)  # type: ignore[call-arg] # the mistake
+    with pytest.raises(AttributeError, match="did you mean unit_name"):
+        ClientConfig().unitname = "x"  # type: ignore[attr-defined] # the mistake
 
 
-def test_a_client_attribute_reads_and_writes_the_setting() -> None:
-    base: Any = attributes_of(ClientConfig)
-    client = base()
-    client.config = ClientConfig()
-    client.unit_name = "x"
-    assert (client.unit_name, client.config.unit_name) == ("x", "x")
+@pytest.mark.parametrize(
+    ("make", "setting", "owner"),
+    [
+        (DefaultMQPushConsumer, "send_msg_timeout", "producers"),
+        (DefaultMQPushConsumer, "max_delay", "producers"),
+        (DefaultMQPushConsumer, "send_latency_enable", "producers"),
+        (DefaultMQProducer, "consume_timeout", "consumers"),
+        (TransactionMQProducer, "pull_time_delay_millis_when_exception", "consumers"),
+        (ClientConfig, "strict_reserved", "producers"),
+        (QueueAccess, "past_deliver", "producers"),
+    ],
+)
+def test_a_setting_of_the_other_side_is_refused_and_its_owner_named(
+    make: Any, setting: str, owner: str
+) -> None:
+    with pytest.raises(TypeError, match=f"no setting '{setting}': it is one of {owner}"):
+        make(**{setting: 1})
+    if make is not QueueAccess:  # its class is no attrs class
+        with pytest.raises(AttributeError, match=f"no setting '{setting}': it is one of {owner}"):
+            setattr(make(), setting, 1)
+
+
+def test_a_client_is_its_settings() -> None:
+    producer = DefaultMQProducer("G", namesrv_addr="a:1;b:2", use_tls=True)
+    assert isinstance(producer, ClientConfig)
+    assert producer.name_servers == ("a:1", "b:2")
+    assert producer.make_tls() is not None
+    assert DefaultMQPushConsumer("G").reconsume_times_max == 16
+    for name in ("copy", "fix", "is_fixed", "build", "use_name_servers"):
+        assert not hasattr(producer, name)
     with pytest.raises(ConfigError, match="unit_name"):
-        client.unit_name = 5
+        producer.unit_name = 5  # type: ignore[assignment] # the mistake
 
 
-def test_a_client_has_every_setting_as_an_attribute() -> None:
-    attributes = vars(attributes_of(ClientConfig))
-    assert {field.name for field in fields(ClientConfig)} <= set(attributes)
+@pytest.mark.parametrize("make", [DefaultMQAdminExt, QueueAccess])
+def test_a_client_that_only_calls_is_its_settings_too(make: Any) -> None:
+    caller = make.of(ClientConfig(namesrv_addr="a:1", connect_timeout=7), unit_name="u")
+    assert isinstance(caller, ClientConfig)
+    assert (caller.namesrv_addr, caller.connect_timeout, caller.unit_name) == ("a:1", 7, "u")
+    with pytest.raises(ConfigError, match="connect_timeout"):
+        caller.connect_timeout = 0.5  # type: ignore[assignment] # the mistake
+    with pytest.raises(TypeError, match=f"{make.__name__} has no setting .* mean instance_name"):
+        make(instancename="x")
+    with pytest.raises(TypeError, match=r"pickle ClientConfig\.of"):
+        pickle.dumps(caller)
+
+
+def test_an_administrator_explains_each_of_its_arguments() -> None:
+    text = inspect.getdoc(DefaultMQAdminExt) or ""
+    for name in inspect.signature(DefaultMQAdminExt).parameters:
+        assert re.search(rf"^(\w+, )*{name}(, \w+)*$", text, re.MULTILINE), name
+    assert DefaultMQAdminExt(timeout_millis=timedelta(seconds=2)).timeout_millis == 2_000
+
+
+def test_of_begins_with_the_settings_that_are_given_and_leaves_those_alone() -> None:
+    base = ClientConfig(namesrv_addr="a:1", unit_name="u", connect_timeout=7)
+    consumer = DefaultMQPushConsumer.of(base, "G", unit_name="v")
+    assert (consumer.consumer_group, consumer.namesrv_addr) == ("G", "a:1")
+    assert (consumer.connect_timeout, consumer.unit_name, base.unit_name) == (7, "v", "u")
+    assert DefaultMQPushConsumer.of(consumer, "H").unit_name == "v"
+    assert ClientConfig.of(consumer).unit_name == "v"
+
+
+def test_of_refuses_settings_that_would_be_ignored() -> None:
+    for given in (DefaultMQProducer("G"), ProducerConfig()):
+        with pytest.raises(TypeError, match=r"cannot begin with a .*Producer.*ClientConfig\.of"):
+            DefaultMQPushConsumer.of(given, "G")
+    with pytest.raises(TypeError, match="cannot begin with a int"):
+        DefaultMQProducer.of(5, "G")  # type: ignore[arg-type] # the mistake
+    shared = ClientConfig.of(ProducerConfig(unit_name="u"))
+    assert DefaultMQPushConsumer.of(shared, "G").unit_name == "u"
+
+
+def test_durations_may_be_timedeltas() -> None:
+    config = ClientConfig(connect_timeout=timedelta(seconds=1.5))
+    assert config.connect_timeout == 1500
+    config.connect_timeout = timedelta(minutes=2)  # type: ignore[assignment] # mypy knows no setter
+    assert config.connect_timeout == 120_000
+    for wrong in (timedelta(), timedelta(microseconds=1500), -timedelta(seconds=1)):
+        with pytest.raises(ConfigError, match=r"milliseconds .or a timedelta of them"):
+            ClientConfig(connect_timeout=wrong)
+    assert config.connect_timeout == 120_000
+
+
+def test_tls_and_the_mapper_are_checked_where_they_are_set() -> None:
+    for name in ("tls_config", "address_mapper"):
+        wrong: Any = {name: "ca.pem"}
+        with pytest.raises(ConfigError, match=name):
+            ClientConfig(**wrong)
+
+
+def test_limits_that_contradict_each_other_are_refused_in_a_new_object_too() -> None:
+    with pytest.raises(ConfigError, match="decompressed_body_max_bytes"):
+        ClientConfig(decompressed_body_max_bytes=9, decompressed_total_max_bytes=8)
+    config = ClientConfig(decompressed_body_max_bytes=8, decompressed_total_max_bytes=9)
+    with pytest.raises(ConfigError, match="raise that first"):
+        config.decompressed_body_max_bytes = 10

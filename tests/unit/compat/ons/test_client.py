@@ -38,7 +38,7 @@ def test_requests_are_signed_with_the_keys_of_the_moment(broker: EmbeddedBroker)
     properties.put(PropertyKeyConst.SecretKey, "hidden")
     with ONSFactory.createProducer(properties) as producer:
         # What the SDK asks before it signs a request.
-        current = producer._producer.config.credentials
+        current = producer._producer.credentials
         assert callable(current)
         assert current() == Credentials("first", "hidden")
         producer.send(Message("TopicTestMQ", "TagA", b"x"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,8 @@ def make_instance() -> Iterator[InstanceMaker]:
     """Make started instances: ``make_instance(namesrv_addr, hooks=(), **settings)``."""
     made: list[ClientInstance] = []
 
-    def make(
-        namesrv_addr: str, hooks: Iterable[RPCHook] = (), **settings: object
-    ) -> ClientInstance:
-        config = ClientConfig.build(None, {"namesrv_addr": namesrv_addr, **settings})
+    def make(namesrv_addr: str, hooks: Iterable[RPCHook] = (), **settings: Any) -> ClientInstance:
+        config = ClientConfig(namesrv_addr=namesrv_addr, **settings)
         instance = acquire_instance(config, hooks)
         made.append(instance)
         instance.start()

@@ -88,13 +88,13 @@ def consumer(namesrv_addr: str, trap: Trap, listener: Listener) -> Any:
 
 def ons_producer(namesrv_addr: str, trap: Trap, _: Listener) -> Any:
     made = ONSFactory.create_producer({"NAMESRV_ADDR": namesrv_addr, "GROUP_ID": "G"})
-    made._producer.config.credentials = trap
+    made._producer.credentials = trap
     return made
 
 
 def ons_consumer(namesrv_addr: str, trap: Trap, listener: Listener) -> Any:
     made = ONSFactory.create_consumer({"NAMESRV_ADDR": namesrv_addr, "GROUP_ID": "G"})
-    made._consumer.config.credentials = trap
+    made._consumer.credentials = trap
     made.subscribe("T", "*", lambda *_: listener.consume())
     return made
 

@@ -172,8 +172,10 @@ def test_a_client_that_has_ended_asks_for_no_route(
 
 
 def test_the_time_of_a_question_ends_it(cluster: ScriptedCluster, asker: Asker) -> None:
+    address = Address(cluster.brokers[0].address)
+    asker.ask(Question(address, RequestCode.HEART_BEAT, body), 10_000).result(10)  # it connects
     cluster.brokers[0].silent(CODE)
-    asked: Future[bytes] = asker.ask(Question(Address(cluster.brokers[0].address), CODE, body), 30)
+    asked: Future[bytes] = asker.ask(Question(address, CODE, body), 30)
     with pytest.raises(RemotingTimeoutException):
         asked.result(10)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import fields
@@ -48,8 +49,8 @@ class Hook:
 def acquire() -> Iterator[Acquire]:
     made: list[ClientInstance] = []
 
-    def make(*hooks: Hook, **settings: object) -> ClientInstance:
-        config = ClientConfig.build(None, {"instance_name": "shared", **settings})
+    def make(*hooks: Hook, **settings: Any) -> ClientInstance:
+        config = ClientConfig(instance_name="shared", **settings)
         made.append(acquire_instance(config, hooks))
         return made[-1]
 

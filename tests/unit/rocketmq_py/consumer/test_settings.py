@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import inspect
 import pickle
-from datetime import datetime
+import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from attrs import fields
 
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.consumer.allocate import AllocateMessageQueueAveragely
 from rocketmq_py.consumer.listener import MessageModel
-from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
+from rocketmq_py.consumer.push import DefaultMQPushConsumer
+from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import ConfigError
 
 
@@ -92,7 +96,7 @@ def test_a_value_of_the_wrong_kind_is_refused(name: str, bad: object) -> None:
 
 def test_settings_begin_with_those_of_any_client() -> None:
     base = ClientConfig(namesrv_addr="127.0.0.1:9876", heartbeat_broker_interval=5000)
-    config = PushConsumerConfig.build(base, PushConsumerSettings(pull_batch_size=8))
+    config = PushConsumerConfig.of(base, pull_batch_size=8)
     assert config.namesrv_addr == "127.0.0.1:9876"
     assert config.heartbeat_broker_interval == 5000
     assert config.pull_batch_size == 8
@@ -100,7 +104,7 @@ def test_settings_begin_with_those_of_any_client() -> None:
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(TypeError, match="pull_batch_size"):
-        PushConsumerConfig.build(None, {"pull_batchsize": 8})
+        PushConsumerConfig(pull_batchsize=8)  # type: ignore[call-arg] # the mistake
 
 
 def test_settings_pickle() -> None:
@@ -108,6 +112,25 @@ def test_settings_pickle() -> None:
     assert pickle.loads(pickle.dumps(config)).pull_batch_size == 8  # noqa: S301 - our own bytes
 
 
-def test_every_setting_can_be_a_keyword_of_the_consumer() -> None:
-    names = set(PushConsumerSettings.__annotations__)
-    assert names == {field.name for field in PushConsumerConfig.__attrs_attrs__}
+def test_every_setting_is_an_argument_and_an_attribute_and_explained() -> None:
+    consumer = DefaultMQPushConsumer("G")
+    arguments = inspect.signature(DefaultMQPushConsumer).parameters
+    text = inspect.getdoc(DefaultMQPushConsumer) or ""
+    for setting in fields(PushConsumerConfig):
+        assert hasattr(consumer, setting.name)
+        assert arguments[setting.name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert re.search(rf"^(\w+, )*{setting.name}(, \w+)*$", text, re.MULTILINE), setting.name
+
+
+def test_a_listener_may_take_a_timedelta_of_whole_minutes() -> None:
+    config = PushConsumerConfig(consume_timeout=timedelta(hours=1), pull_interval=timedelta())
+    assert (config.consume_timeout, config.pull_interval) == (60, 0)
+    with pytest.raises(ConfigError, match=r"minutes .or a timedelta of them"):
+        PushConsumerConfig(consume_timeout=timedelta(seconds=90))
+
+
+def test_a_consumer_is_not_pickled_but_its_settings_are() -> None:
+    consumer = DefaultMQPushConsumer("G", pull_batch_size=7)
+    with pytest.raises(TypeError, match=r"PushConsumerConfig\.of"):
+        pickle.dumps(consumer)
+    assert PushConsumerConfig.of(consumer).pull_batch_size == 7

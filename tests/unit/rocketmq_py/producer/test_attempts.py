@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -226,9 +227,9 @@ def attempts(
     *,
     timeout_ms: float = 60_000,
     choose: Choose | None = None,
-    **settings: object,
+    **settings: Any,
 ) -> Attempts:
-    config = ProducerConfig.build(None, settings)
+    config = ProducerConfig(**settings)
     book = faults or fault_book()
     return Attempts("T", timeout_ms, mode, config, QueueSelection(book), choose)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from datetime import timedelta
+from typing import Any
 
 import pytest
-from attrs import fields
 
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
+from rocketmq_py.producer.config import ProducerConfig
 
 
 def test_defaults_are_those_of_a_5_client() -> None:
@@ -35,27 +35,28 @@ def test_defaults_are_those_of_a_5_client() -> None:
         ("fault_table", "V5"),
         ("retry_response_codes", {"2"}),
         ("retry_another_broker_when_not_store_ok", 1),
+        ("send_latency_enable", 1),
+        ("translate_start_deliver_time", True),
+        ("delay_conflict", "ignore"),
+        ("max_delay", timedelta(0)),
+        ("max_delay", 40),
+        ("past_deliver", ""),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_with_the_settings_name(name: str, value: object) -> None:
+def test_a_value_that_cannot_be_is_refused_with_the_settings_name(name: str, value: Any) -> None:
     config = ProducerConfig()
     with pytest.raises(ConfigError, match=name):
         setattr(config, name, value)
     with pytest.raises(ConfigError, match=name):
-        ProducerConfig.build(None, {name: value})
+        ProducerConfig(**{name: value})
 
 
 def test_minus_one_lifts_the_limit_per_request() -> None:
     assert ProducerConfig(send_msg_max_timeout_per_request=-1).send_msg_max_timeout_per_request
-    assert ProducerConfig.build(None, {"retry_response_codes": {2}}).retry_response_codes == {2}
-
-
-def test_keyword_settings_and_fields_are_the_same_names() -> None:
-    names: AbstractSet[str] = ProducerSettings.__annotations__.keys()
-    assert set(names) == {field.name for field in fields(ProducerConfig)}
+    assert ProducerConfig(retry_response_codes={2}).retry_response_codes == {2}
 
 
 def test_settings_of_every_client_become_those_of_a_producer() -> None:
     base = ClientConfig(namesrv_addr="a:1", unit_name="u")
-    config = ProducerConfig.build(base, {"namesrv_addr": "b:2"})
+    config = ProducerConfig.of(base, namesrv_addr="b:2")
     assert (config.namesrv_addr, config.unit_name, config.send_msg_timeout) == ("b:2", "u", 3_000)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import pickle
+import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -22,6 +25,7 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     Message,
     MessageQueue,
+    SendCallback,
     TransactionMQProducer,
 )
 from rocketmq_py.errors import (
@@ -266,9 +270,9 @@ def _fork_quietly() -> int:
 
 def test_a_producer_is_never_pickled_but_its_settings_are() -> None:
     producer = DefaultMQProducer("G", namesrv_addr="127.0.0.1:1", send_msg_timeout=77)
-    with pytest.raises(TypeError, match="config"):
+    with pytest.raises(TypeError, match=r"ProducerConfig\.of"):
         pickle.dumps(producer)
-    copy = pickle.loads(pickle.dumps(producer.config))  # noqa: S301 - our own bytes
+    copy = pickle.loads(pickle.dumps(ProducerConfig.of(producer)))  # noqa: S301 - our own bytes
     assert copy.send_msg_timeout == 77
 
 
@@ -277,28 +281,24 @@ def test_a_producer_is_never_pickled_but_its_settings_are() -> None:
 
 def test_settings_come_as_keywords_as_an_object_and_as_attributes() -> None:
     base = ClientConfig(namesrv_addr="10.0.0.1:9876", instance_name="i")
-    producer = DefaultMQProducer("G", config=base, retry_times_when_send_failed=5)
-    assert producer.namesrv_addr == "10.0.0.1:9876"
+    producer = DefaultMQProducer.of(base, "G", retry_times_when_send_failed=5)
+    assert (producer.producer_group, producer.namesrv_addr) == ("G", "10.0.0.1:9876")
     assert producer.retry_times_when_send_failed == 5
     producer.send_msg_timeout = 10_000
-    assert producer.config.send_msg_timeout == 10_000
+    assert ProducerConfig.of(producer).send_msg_timeout == 10_000
     with pytest.raises(ConfigError, match="send_msg_timeout"):
         producer.send_msg_timeout = 0
     with pytest.raises(TypeError, match="did you mean send_msg_timeout"):
         DefaultMQProducer("G", send_msg_timeot=1)  # type: ignore[call-arg]
 
 
-def test_every_setting_that_a_sender_reads_is_an_attribute() -> None:
-    producer = DefaultMQProducer("G")
-    others = {
-        "address_mapper",
-        "persist_consumer_offset_interval",
-        "pull_time_delay_millis_when_exception",
-        "transport",
-    }
+def test_every_setting_is_an_argument_and_an_attribute_and_explained() -> None:
+    producer, arguments = DefaultMQProducer("G"), inspect.signature(DefaultMQProducer).parameters
+    text = inspect.getdoc(DefaultMQProducer) or ""
     for setting in fields(ProducerConfig):
-        if setting.name not in others:
-            assert getattr(producer, setting.name) == getattr(producer.config, setting.name)
+        assert getattr(producer, setting.name) == getattr(ProducerConfig(), setting.name)
+        assert arguments[setting.name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert re.search(rf"^(\w+, )*{setting.name}(, \w+)*$", text, re.MULTILINE), setting.name
 
 
 # --- what can be sent --------------------------------------------------------------------------
@@ -405,9 +405,39 @@ def test_a_wrong_queue_or_a_bad_selector_ends_the_send_without_an_attempt(
     assert isinstance(caught.value.__cause__, IndexError)
     with pytest.raises(MQClientException, match="no queue"):
         producer.send(message, selector=lambda *_: None)
-    with pytest.raises(TypeError, match="not both"):
-        producer.send(message, selector=broken, queue=MessageQueue("T", "broker-a", 0))
     assert cluster.sends() == []
+
+
+def test_a_queue_beside_a_selector_and_an_argument_without_one_are_refused(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    producer = start(cluster.namesrv_addr)
+    message, queue = Message("T", b"x"), MessageQueue("T", "broker-a", 0)
+    sends: tuple[Callable[..., object], ...] = (
+        *(producer.send, producer.send_async, producer.send_oneway),
+        *(producer.request, producer.request_async),
+    )
+    for send in sends:
+        with pytest.raises(TypeError, match="not both"):
+            send(message, selector=select_message_queue_by_hash, arg=1, queue=queue)
+        for how in ({}, {"queue": queue}):
+            with pytest.raises(TypeError, match=r"arg= is for a selector=.*arg=7"):
+                send(message, arg=7, **how)
+    assert cluster.sends() == []
+
+
+@pytest.mark.parametrize("name", ["onSuccess", "onException"])
+def test_a_callback_with_javas_names_is_refused_since_nobody_would_call_it(name: str) -> None:
+    with pytest.raises(TypeError, match=f"nobody calls Done.{name}: call it on_"):
+        type("Done", (SendCallback,), {name: print})
+
+
+def test_a_timeout_may_be_a_timedelta(cluster: ScriptedCluster, start: ProducerMaker) -> None:
+    producer, message = start(cluster.namesrv_addr), Message("T", b"x")
+    assert producer.send(message, timeout=timedelta(seconds=30)).msg_id
+    with pytest.raises(ConfigError, match="milliseconds, a whole number from 1"):
+        producer.send(message, timeout=timedelta(microseconds=300))
+    producer.shutdown(timedelta(seconds=3))
 
 
 def test_a_named_queue_and_a_hashed_argument_decide_where_a_message_goes(
@@ -605,7 +635,7 @@ def test_a_time_out_names_the_silent_address(
     [
         ("queue", 1, "queue is a MessageQueue, not int 1"),
         ("selector", 1, "selector is a callable"),
-        ("timeout", "3", "timeout is a number of milliseconds, not str '3'"),
+        ("timeout", "3", "timeout is a number of milliseconds or a timedelta, not str '3'"),
         ("timeout", True, "timeout is a number of milliseconds"),
     ],
 )
@@ -695,4 +725,4 @@ def test_a_programs_own_producer_may_have_attributes_of_its_own() -> None:
     shop = Shop()
     shop.sold += 1
     shop.send_msg_timeout = 5
-    assert (shop.sold, shop.config.send_msg_timeout) == (1, 5)
+    assert (shop.sold, shop.send_msg_timeout) == (1, 5)

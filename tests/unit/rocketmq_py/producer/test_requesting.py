@@ -78,7 +78,7 @@ def test_a_request_that_is_not_sent_says_why(start: ProducerMaker, broker: Embed
     with pytest.raises(MQClientException, match="not a batch"):
         producer.request_async(MessageBatch([Message("T", b"x")]))
     with pytest.raises(MQClientException, match="a Message is needed"):
-        producer.request_async("hello")  # type: ignore[arg-type] # what users do
+        producer.request_async("hello")  # type: ignore[call-overload] # what users do
 
 
 def test_a_late_reply_is_dropped(broker: EmbeddedBroker, start: ProducerMaker) -> None:

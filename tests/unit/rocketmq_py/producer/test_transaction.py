@@ -522,10 +522,10 @@ def test_a_setting_that_cannot_be_is_refused(setting: str, value: object) -> Non
 
 def test_shutdown_is_bounded_and_ends_every_thread(broker: EmbeddedBroker, bank: Bank) -> None:
     before = set(threading.enumerate())
-    producer = TransactionMQProducer(
+    producer = TransactionMQProducer.of(
+        ClientConfig(namesrv_addr=broker.namesrv_addr),
         "bank",
         transaction_listener=bank,
-        config=ClientConfig(namesrv_addr=broker.namesrv_addr),
         check_thread_pool_min=2,
         check_thread_pool_max=2,
     )
@@ -547,7 +547,16 @@ class JavaBank:
         return COMMIT
 
 
-@pytest.mark.parametrize("listener", [Bank, object(), "bank", lambda *_: COMMIT])
+class HalfBank(TransactionListener):
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        return COMMIT
+
+
+class JavaBankOfTheProtocol(JavaBank, TransactionListener):
+    """Inherits the protocol's methods, which are empty."""
+
+
+@pytest.mark.parametrize("listener", [Bank, object(), "bank", lambda *_: COMMIT, HalfBank()])  # type: ignore[abstract]
 def test_a_listener_without_the_two_methods_is_refused_where_it_is_set(listener: Any) -> None:
     with pytest.raises(TypeError, match="transaction_listener"):
         TransactionMQProducer("bank", transaction_listener=listener)
@@ -557,8 +566,14 @@ def test_a_listener_without_the_two_methods_is_refused_where_it_is_set(listener:
     assert producer.transaction_listener is None
 
 
-def test_a_listener_with_javas_names_is_asked_too(broker: EmbeddedBroker, start: Start) -> None:
-    result = start(JavaBank()).send_message_in_transaction(Message("T", b"x"))
+@pytest.mark.parametrize(
+    "listener",
+    [JavaBank(), JavaBankOfTheProtocol()],  # type: ignore[abstract] # what checkers tell
+)
+def test_a_listener_with_javas_names_is_asked_too(
+    broker: EmbeddedBroker, start: Start, listener: Any
+) -> None:
+    result = start(listener).send_message_in_transaction(Message("T", b"x"))
     assert result.local_transaction_state is UNKNOW
     broker.clock.advance(TIMEOUT_S)
     assert ended(broker, 2)[1]["commitOrRollback"] == "8"

@@ -11,7 +11,7 @@ from rocketmq_py.consumer.core.progress import OffsetProgress
 from rocketmq_py.consumer.core.rebalance import Rebalancer
 from rocketmq_py.consumer.core.shares import SharedByStrategy
 from rocketmq_py.consumer.send_back import SendBack
-from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
+from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import MQClientException, NameServerUnavailableError
 from rocketmq_py.protocol.codes import RequestCode
@@ -361,18 +361,17 @@ def test_after_the_stop_no_run_takes_a_queue() -> None:
 @pytest.mark.parametrize(
     ("settings", "limits"),
     [
-        (PushConsumerSettings(), (1000, 100)),
-        (PushConsumerSettings(pull_threshold_for_topic=52), (10, 100)),
-        (PushConsumerSettings(pull_threshold_size_for_topic=3), (1000, 1)),
+        (PushConsumerConfig(), (1000, 100)),
+        (PushConsumerConfig(pull_threshold_for_topic=52), (10, 100)),
+        (PushConsumerConfig(pull_threshold_size_for_topic=3), (1000, 1)),
     ],
 )
 def test_topic_limits_are_divided_by_the_queues_of_this_member(
-    settings: PushConsumerSettings, limits: tuple[int, int]
+    settings: PushConsumerConfig, limits: tuple[int, int]
 ) -> None:
-    config = PushConsumerConfig(**settings)
-    bench = Bench(config)
+    bench = Bench(settings)
     bench.rebalancer.run()
-    assert QueueLimits(config, lambda: len(bench.rebalancer.queues())).of_a_queue() == limits
+    assert QueueLimits(settings, lambda: len(bench.rebalancer.queues())).of_a_queue() == limits
 
 
 @pytest.mark.parametrize("ended", [False, True])
