@@ -16,6 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from rocketmq_py.client.absences import Absences
+from rocketmq_py.client.activity import Activity
 from rocketmq_py.client.asking import Asker
 from rocketmq_py.client.background import GrowingPool, Timer, TimerHandle, WorkerPool
 from rocketmq_py.client.connections import Connections
@@ -91,7 +92,7 @@ class ClientInstance:
         self._life = Life(lambda: f"client {client_id}")
         self._producers: dict[str, object] = {}
         self._consumers: dict[str, ConsumerFace] = {}
-        self._probes: list[Callable[[], str | None]] = []
+        self.activity = Activity()
         self.transaction_checks = TransactionChecks()
         self.replies = Replies()
         self.absences = Absences()
@@ -510,16 +511,6 @@ class ClientInstance:
 
     # --- whether something is going on -------------------------------------------------------
 
-    def add_probe(self, probe: Callable[[], str | None]) -> None:
-        """Ask ``probe``, too, whether something is still worked on; any thread may call it."""
-        with self._lock:
-            self._probes = [*self._probes, probe]
-
-    def remove_probe(self, probe: Callable[[], str | None]) -> None:
-        """Undo `add_probe`."""
-        with self._lock:
-            self._probes = [known for known in self._probes if known != probe]
-
     def is_busy(self) -> str | None:
         """Say what is still worked on, beginning with the group; None when all is idle.
 
@@ -536,10 +527,9 @@ class ClientInstance:
             reason = consumer.is_busy()
             if reason is not None:
                 return f"{consumer.group}: {reason}"
-        for probe in self._probes:
-            reason = probe()
-            if reason is not None:
-                return reason
+        reason = self.activity.told()
+        if reason is not None:
+            return reason
         if rebalances:
             return f"{', '.join(consumer.group for consumer in consumers)}: rebalance"
         pools = (self._answers, self._callbacks, self._background)

@@ -59,7 +59,7 @@ class Checking:
 
     def ask(self, half: AskedHalf) -> None:
         """Take a half on the thread that reads requests; the application runs elsewhere."""
-        self._halves.enter(half)
+        self._halves.undecided.enter(half)
         if self._executor is None:
             if not self._pool.submit(self._answer, half):
                 self._dropped(half, f"{self._hold_max} wait already (check_request_hold_max)")
@@ -69,10 +69,10 @@ class Checking:
         except RuntimeError as error:
             self._dropped(half, f"the executor takes no work: {error}")
         else:  # also when the executor cancels it
-            answered.add_done_callback(lambda _: self._halves.leave(half))
+            answered.add_done_callback(lambda _: self._halves.undecided.leave(half))
 
     def _dropped(self, half: AskedHalf, why: str) -> None:
-        self._halves.leave(half)
+        self._halves.undecided.leave(half)
         _log.warning(
             "transaction check dropped group=%s id=%s: %s; the broker asks again",
             self._halves.kernel.group,
@@ -94,7 +94,7 @@ class Checking:
             state, remark = decision_of(ask, CHECK_TROUBLE, half.message)
             half.end(state, remark=remark)
         finally:
-            self._halves.leave(half)
+            self._halves.undecided.leave(half)
 
 
 def decision_of(

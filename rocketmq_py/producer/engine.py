@@ -46,7 +46,6 @@ class ProducerEngine:
         selection = QueueSelection(self.faults, self._silent_brokers, self._connected_brokers)
         self.sender = Sender(self.kernel, selection)
         self._requester: Requester | None = None
-        instance.add_probe(self.is_busy)
         self._detector = None
         if config.send_latency_enable and config.start_detector_enable:
             self._detector = instance.schedule_every(
@@ -86,11 +85,6 @@ class ProducerEngine:
         question = recall_question(topic, handle, self._group)
         return Asker(self.instance).answer(question, self._config.send_msg_timeout)
 
-    def is_busy(self) -> str | None:
-        """Say how many sends have not ended yet; None when none is under way."""
-        sends = len(self.sender)
-        return f"producer {self._group}: {sends} sends in flight" if sends else None
-
     def _silent_brokers(self) -> Collection[str]:
         """Give the brokers whose masters do not answer now."""
         silent = self.instance.connections.silent
@@ -121,5 +115,4 @@ class ProducerEngine:
         self.sender.drain(timeout)
         if self._requester is not None:
             self._requester.close()
-        self.instance.remove_probe(self.is_busy)
         self.sender.close(WORKERS_END_S)

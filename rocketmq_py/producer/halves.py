@@ -12,9 +12,8 @@ from __future__ import annotations
 import copy
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook
@@ -229,7 +228,9 @@ class Halves:
         self._sender = engine.sender
         self._hooks = hooks
         self._lock = threading.Lock()
-        self._undecided: set[object] = set()
+        self._activity = engine.instance.activity
+        self.undecided = self._activity.open(f"producer {self._group}", "transactions undecided")
+        """What the application is deciding now: a test clock that settles waits for it."""
 
     # --- beginning -------------------------------------------------------------------------
 
@@ -313,7 +314,7 @@ class Halves:
         telling: CallbackFuture[None] = CallbackFuture(self._instance)
         with self._lock:
             half.take_end(state, telling)
-        self._sender.enter(half)  # a shutdown of the producer waits for it
+        self._sender.unfinished.enter(half)  # a shutdown of the producer waits for it
         if trouble is not None:
             self._told(half, telling, trouble)
             return telling
@@ -350,7 +351,7 @@ class Halves:
             state = "" if half.state is None else half.state.value
             _log.warning(half.failure, state, half.message_id, error)
             telling.set_exception(error)
-        self._sender.leave(half)
+        self._sender.unfinished.leave(half)
 
     def _show(self, half: Half, state: LocalTransactionState, address: str) -> None:
         if not self._hooks:
@@ -379,33 +380,7 @@ class Halves:
         checks = self._instance.transaction_checks
         life.at_end(lambda _: checks.unregister(self._group))
         checks.register(self._group, lambda check: ask(AskedHalf(self, check)))
-        life.at_end(lambda _: self._instance.remove_probe(self.is_busy))
-        self._instance.add_probe(self.is_busy)
-
-    # --- what is worked on -----------------------------------------------------------------
-
-    def enter(self, work: object) -> None:
-        """Note that the application decides now: a test clock that settles waits for `leave`."""
-        self._undecided.add(work)
-
-    def leave(self, work: object) -> None:
-        """Undo `enter`."""
-        self._undecided.discard(work)
-
-    @contextmanager
-    def deciding(self) -> Iterator[None]:
-        """`enter` and `leave` for a block."""
-        work = object()
-        self.enter(work)
-        try:
-            yield
-        finally:
-            self.leave(work)
-
-    def is_busy(self) -> str | None:
-        """Say how many transactions are being decided; None when none is."""
-        count = len(self._undecided)
-        return f"producer {self._group}: {count} transactions undecided" if count else None
+        life.at_end(lambda _: self._activity.close(self.undecided))
 
 
 def _not_stored(error: BaseException, message: Message) -> BaseException:

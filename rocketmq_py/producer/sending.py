@@ -7,7 +7,6 @@ once, by whoever reads the answer; code of the application learns it on the call
 not know how a request is built; that is ``send_kernel.py``.
 """
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, ClassVar
@@ -94,11 +93,12 @@ class Sender:
     def __init__(self, kernel: SendKernel, selection: QueueSelection) -> None:
         self.kernel = kernel
         self._selection = selection
-        self._unfinished: dict[int, object] = {}
-        self._waiters: list[threading.Event] = []  # who waits until none is unfinished
-        self._lost: list[int] = []  # messages, by sends that failed while somebody waited so
+        self._activity = kernel.instance.activity
+        self.unfinished = self._activity.open(f"producer {kernel.group}", "sends in flight")
+        """The sends, and ends of transactions, that have begun and not been told."""
+        self._lost: list[int] = []  # messages, by sends that failed while somebody waited for them
         self._closed = kernel.stop
-        self._last_sends = LastSends(self.wait_for_unfinished)
+        self._last_sends = LastSends(self.unfinished.wait_until_empty)
         self.workers = WorkerPool(
             "rocketmq-async-sender",
             kernel.config.async_sender_threads,
@@ -111,7 +111,7 @@ class Sender:
     def send(self, outgoing: Outgoing, timeout_ms: float, choose: Choose | None) -> SendResult:
         """Send and wait; raises what `Attempts.error` says, or what forbids an attempt."""
         attempts = self._attempts(outgoing, timeout_ms, SYNC, choose)
-        self.enter(outgoing)
+        self.unfinished.enter(outgoing)
         try:
             return self._send(outgoing, attempts, timeout_ms)
         except (MQClientException, RemotingException) as error:
@@ -119,7 +119,7 @@ class Sender:
                 raise closed_error(stored=_is_stored(error)) from error
             raise
         finally:
-            self.leave(outgoing)
+            self.unfinished.leave(outgoing)
 
     def _send(self, outgoing: Outgoing, attempts: Attempts, timeout_ms: float) -> SendResult:
         kernel = self.kernel
@@ -199,7 +199,7 @@ class Sender:
             return self.refused(error, None)
         attempts = self._attempts(outgoing, timeout_ms, ASYNC, choose)
         send = _AsyncSend(self, outgoing, attempts, callback)
-        self.enter(send)
+        self.unfinished.enter(send)
         if not self._last_sends.is_watching:
             self._last_sends.watch()
         send.begin()
@@ -252,40 +252,18 @@ class Sender:
         config = self.kernel.config
         return Attempts(outgoing.topic, timeout_ms, mode, config, self._selection, choose)
 
-    # --- the book --------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return len(self._unfinished)
-
-    def enter(self, send: object) -> None:
-        """Note a send, or the end of a transaction, that begins."""
-        self._unfinished[id(send)] = send
-
-    def leave(self, send: object) -> None:
-        """Take out what has ended and been told."""
-        self._unfinished.pop(id(send), None)
-        if self._waiters and not self._unfinished:
-            for waiter in list(self._waiters):
-                waiter.set()
+    # --- the end ---------------------------------------------------------------------------
 
     @property
     def is_closed(self) -> bool:
         """Whether sends that have not ended will not."""
         return self._closed.is_set()
 
-    def wait_for_unfinished(self, timeout: float) -> None:
-        """Wait until no send is under way, at most ``timeout`` seconds."""
-        none_left = threading.Event()
-        self._waiters.append(none_left)  # before the look, so that the last one sees it
-        if self._unfinished:
-            none_left.wait(timeout)
-        self._waiters.remove(none_left)
-
     def drain(self, timeout: float) -> None:
         """Wait up to ``timeout`` seconds for unfinished sends; those that are left fail."""
-        self.wait_for_unfinished(timeout)
+        self.unfinished.wait_until_empty(timeout)
         self._closed.set()
-        for send in list(self._unfinished.values()):
+        for send in self.unfinished:
             if isinstance(send, _AsyncSend):
                 send.end_by_close()
         if self._lost:
@@ -298,11 +276,12 @@ class Sender:
 
     def failed(self, message: Message) -> None:
         """Take that an asynchronous send has failed: at the end perhaps nobody looks any more."""
-        if self._waiters or self.is_closed:
+        if self.unfinished.is_waited_for or self.is_closed:
             self._lost.append(len(message) if isinstance(message, MessageBatch) else 1)
 
     def close(self, timeout: float) -> None:
         """End the sender threads within ``timeout`` seconds."""
+        self._activity.close(self.unfinished)
         self.workers.close(timeout, drop=True)
         self._last_sends.close()
 
@@ -464,7 +443,7 @@ class _AsyncSend:
         if self._callback is not None:
             instance = self._sender.kernel.instance
             instance.submit_callback(_call_back, self._callback, result, error)
-        self._sender.leave(self)
+        self._sender.unfinished.leave(self)
 
     def _told(self, error: Exception) -> Exception:
         """Say that the producer was ended when that is why a send fails."""

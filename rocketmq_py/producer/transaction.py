@@ -175,7 +175,7 @@ class TransactionMQProducer(DefaultMQProducer):
                 topic=message.topic,
             )
         timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
-        with halves.deciding():
+        with halves.undecided.working():
             half = halves.begin_here(message, timeout_ms=timeout_ms, delay=self.transaction_delay)
             state, remark = half.state, None
             if state is None:

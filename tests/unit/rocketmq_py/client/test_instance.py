@@ -367,13 +367,11 @@ def test_the_instance_knows_who_is_busy(instance: ClientInstance) -> None:
     assert instance.is_busy() == "C: 3 messages cached"
     consumer.busy = None
 
-    def probe() -> str | None:
-        return "producer P: 1 sends in flight"
-
-    instance.add_probe(probe)
-    assert instance.is_busy() == "producer P: 1 sends in flight"
-    instance.remove_probe(probe)
-    assert instance.is_busy() is None
+    book = instance.activity.open("producer P", "sends in flight")
+    with book.working():
+        assert instance.is_busy() == "producer P: 1 sends in flight"
+        instance.activity.close(book)
+        assert instance.is_busy() is None
     hold = threading.Event()
     instance.submit(hold.wait, 10)
     assert instance.is_busy() == "1 background tasks"

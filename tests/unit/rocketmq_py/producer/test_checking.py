@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py import LocalTransactionState, Message, MessageExt
+from rocketmq_py.client.activity import Book
 from rocketmq_py.producer.checking import Checking, decision_of
 
 COMMIT = LocalTransactionState.COMMIT_MESSAGE
@@ -18,23 +19,13 @@ UNKNOW = LocalTransactionState.UNKNOW
 WAIT_S = 20.0
 
 
-class Book:
+class Halves:
     """As much of `Halves` as questions need."""
 
     def __init__(self) -> None:
         config = SimpleNamespace(decompressed_body_max_bytes=1_000)
         self.kernel = SimpleNamespace(group="bank", config=config)
-        self.undecided: list[object] = []
-        self.none_left = threading.Event()
-
-    def enter(self, work: object) -> None:
-        self.undecided.append(work)
-
-    def leave(self, work: object) -> None:
-        if work in self.undecided:
-            self.undecided.remove(work)
-        if not self.undecided:
-            self.none_left.set()
+        self.undecided = Book("producer bank", "transactions undecided")
 
 
 class Question:
@@ -49,8 +40,8 @@ class Question:
         self.ends.append((state, remark))
 
 
-def checking(book: Book, check: Callable[[MessageExt], Any], **settings: Any) -> Checking:
-    return Checking(book, check, **settings)  # type: ignore[arg-type] # a part of Halves
+def checking(halves: Halves, check: Callable[[MessageExt], Any], **settings: Any) -> Checking:
+    return Checking(halves, check, **settings)  # type: ignore[arg-type] # a part of Halves
 
 
 def ask(made: Checking, half: Question) -> None:
@@ -58,15 +49,15 @@ def ask(made: Checking, half: Question) -> None:
 
 
 def test_a_question_is_answered_on_a_thread_of_its_own() -> None:
-    book, half, names = Book(), Question(), []
+    halves, half, names = Halves(), Question(), []
 
     def check(message: MessageExt) -> LocalTransactionState:
         names.append((message.msg_id, threading.current_thread().name))
         return COMMIT
 
-    made = checking(book, check)
+    made = checking(halves, check)
     ask(made, half)
-    assert book.none_left.wait(WAIT_S)
+    halves.undecided.wait_until_empty(WAIT_S)
     made.close(WAIT_S)
     assert names == [("id-0", "rocketmq-transaction-check-1")]
     assert half.ends == [(COMMIT, None)]
@@ -75,30 +66,30 @@ def test_a_question_is_answered_on_a_thread_of_its_own() -> None:
 def test_more_than_may_wait_are_dropped_and_counted_as_done(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    book, entered, leave = Book(), threading.Event(), threading.Event()
+    halves, entered, leave = Halves(), threading.Event(), threading.Event()
 
     def check(_: MessageExt) -> LocalTransactionState:
         entered.set()
         leave.wait(WAIT_S)
         return COMMIT
 
-    made = checking(book, check, hold_max=1)
-    halves = [Question(number) for number in range(3)]
-    ask(made, halves[0])
+    made = checking(halves, check, hold_max=1)
+    questions = [Question(number) for number in range(3)]
+    ask(made, questions[0])
     assert entered.wait(WAIT_S)
-    ask(made, halves[1])
-    ask(made, halves[2])
+    ask(made, questions[1])
+    ask(made, questions[2])
     assert "group=bank id=id-2: 1 wait already (check_request_hold_max)" in caplog.text
-    assert book.undecided == halves[:2]
+    assert list(halves.undecided) == questions[:2]
     leave.set()
     made.close(WAIT_S)
-    assert [half.ends for half in halves] == [[(COMMIT, None)], [(COMMIT, None)], []]
+    assert [one.ends for one in questions] == [[(COMMIT, None)], [(COMMIT, None)], []]
 
 
 def test_what_an_executor_cancels_or_refuses_is_no_longer_worked_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    book = Book()
+    halves = Halves()
 
     class Cancelling(Executor):
         def submit(self, *_: Any, **__: Any) -> Future[Any]:
@@ -106,12 +97,12 @@ def test_what_an_executor_cancels_or_refuses_is_no_longer_worked_on(
             future.cancel()
             return future
 
-    ask(checking(book, lambda _: COMMIT, executor=Cancelling()), Question(1))
-    assert book.undecided == []
+    ask(checking(halves, lambda _: COMMIT, executor=Cancelling()), Question(1))
+    assert list(halves.undecided) == []
     over = ThreadPoolExecutor(1)
     over.shutdown()
-    ask(checking(book, lambda _: COMMIT, executor=over), Question(2))
-    assert book.undecided == []
+    ask(checking(halves, lambda _: COMMIT, executor=over), Question(2))
+    assert list(halves.undecided) == []
     assert "id=id-2: the executor takes no work" in caplog.text
 
 

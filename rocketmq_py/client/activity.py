@@ -1,0 +1,92 @@
+"""What a client works on: books of what has begun and not ended.
+
+Whoever begins something that others wait for, a send or a decision, enters it in a `Book` and takes
+it out when it has ended. So nobody is asked all round: a shutdown waits for one book, a test clock
+that settles reads all of a client (`Activity.told`). Must not know what is entered.
+
+There are no locks here but that of a waiter: entries come and go by single steps of a dict.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Book:
+    """Work of one kind. Every call is safe from any thread."""
+
+    __slots__ = ("_entries", "_waiters", "_what", "_who")
+
+    def __init__(self, who: str, what: str) -> None:
+        self._who = who
+        self._what = what
+        self._entries: dict[int, object] = {}
+        self._waiters: list[threading.Event] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(list(self._entries.values()))
+
+    def enter(self, work: object) -> None:
+        """Note work that begins."""
+        self._entries[id(work)] = work
+
+    def leave(self, work: object) -> None:
+        """Take out work that has ended; idempotent."""
+        self._entries.pop(id(work), None)
+        if self._waiters and not self._entries:
+            for waiter in list(self._waiters):
+                waiter.set()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Have an entry for as long as a block runs."""
+        work = object()
+        self.enter(work)
+        try:
+            yield
+        finally:
+            self.leave(work)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody waits until it is empty."""
+        return bool(self._waiters)
+
+    def wait_until_empty(self, timeout: float) -> None:
+        """Wait until nothing is in it, at most ``timeout`` seconds."""
+        empty = threading.Event()
+        self._waiters.append(empty)  # before the look, so that the last one sees it
+        if self._entries:
+            empty.wait(timeout)
+        self._waiters.remove(empty)
+
+    def told(self) -> str | None:
+        """Say how much is in it; None: nothing."""
+        count = len(self._entries)
+        return f"{self._who}: {count} {self._what}" if count else None
+
+
+class Activity:
+    """The books of one client instance."""
+
+    def __init__(self) -> None:
+        self._books: dict[Book, None] = {}
+
+    def open(self, who: str, what: str) -> Book:
+        """Give a new book, which counts until `close`."""
+        book = Book(who, what)
+        self._books[book] = None
+        return book
+
+    def close(self, book: Book) -> None:
+        """Count a book no longer; idempotent."""
+        self._books.pop(book, None)
+
+    def told(self) -> str | None:
+        """Say what is worked on, of the first book that has something; None: nothing."""
+        return next((told for book in list(self._books) if (told := book.told())), None)
