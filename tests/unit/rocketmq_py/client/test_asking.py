@@ -21,6 +21,7 @@ from rocketmq_py.errors import (
     RemotingConnectException,
     RemotingException,
     RemotingTimeoutException,
+    TopicNotExistError,
 )
 from rocketmq_py.protocol.bodies.topics import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -109,6 +110,20 @@ def test_the_first_failure_is_told_when_all_fail(two: list[ScriptedServer], aske
         asker.answer(either(two), 5_000)
     with pytest.raises(MQClientException, match="no server"):
         asker.answer(Question(AnyOf(()), CODE, body), 5_000)
+
+
+@pytest.mark.case("W19")
+def test_success_passes_whatever_its_remark_says_and_nothing_else_does(
+    cluster: ScriptedCluster, asker: Asker
+) -> None:
+    broker = cluster.brokers[0]
+    question = Question(Address(broker.address), CODE, body)
+    broker.answer(CODE, 0, "not set any response code")
+    assert asker.answer(question, 5_000) == b""
+    broker.answer(CODE, ResponseCode.TOPIC_NOT_EXIST)
+    for answer in (asker.answer, lambda *given: asker.ask(*given).result(10)):
+        with pytest.raises(TopicNotExistError):
+            answer(question, 5_000)
 
 
 # --- many ----------------------------------------------------------------------------------------
