@@ -26,18 +26,18 @@ _T = TypeVar("_T")
 
 
 @frozen
-class _Asked(Generic[_T]):
+class _ByCode(Generic[_T]):
     """What is asked by a code alone, and how the body of an answer is read."""
 
     code: RequestCode
     read: Callable[[bytes], _T]
 
 
-_RUNTIME = _Asked(RequestCode.GET_BROKER_RUNTIME_INFO, RuntimeInfo.decode)
-_DELAY_OFFSETS = _Asked(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets.decode)
-_CHECK_POINT = _Asked(RequestCode.GET_TIMER_CHECK_POINT, TimerCheckpoint.decode)
-_METRICS = _Asked(RequestCode.GET_TIMER_METRICS, TimerCounts.decode)
-_CLUSTER = _Asked(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo.decode)
+_RUNTIME = _ByCode(RequestCode.GET_BROKER_RUNTIME_INFO, RuntimeInfo.decode)
+_DELAY_OFFSETS = _ByCode(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets.decode)
+_CHECK_POINT = _ByCode(RequestCode.GET_TIMER_CHECK_POINT, TimerCheckpoint.decode)
+_METRICS = _ByCode(RequestCode.GET_TIMER_METRICS, TimerCounts.decode)
+_CLUSTER = _ByCode(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo.decode)
 
 
 @explained
@@ -89,7 +89,7 @@ class DefaultMQAdminExt(Caller):
         """Ask a name server for every broker and its addresses (106); brokers answer code 3."""
         return self._ask(addr, _CLUSTER)
 
-    def _ask(self, addr: str, asked: _Asked[_T]) -> _T:
+    def _ask(self, addr: str, kind: _ByCode[_T]) -> _T:
         split_host_port(addr)
-        question = Question(Address(addr), asked.code, lambda answer, _: asked.read(answer.body))
+        question = Question(Address(addr), kind.code, lambda answer, _: kind.read(answer.body))
         return Asker(self._instance).answer(question, self.timeout_millis)

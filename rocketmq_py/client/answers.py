@@ -46,12 +46,6 @@ _LIMITS = ("timerMaxDelaySec at the broker", "maxDelayTimeMills at the proxy")
 """Settings that limit delays; a remark may name one."""
 
 
-def check_answer(answer: RemotingCommand, address: str, topic: str | None = None) -> None:
-    """Raise `broker_error` unless the answer says success."""
-    if answer.code != ResponseCode.SUCCESS:
-        raise broker_error(answer, address, topic=topic)
-
-
 def is_refusal(answer: RemotingCommand) -> bool:
     """Whether an answer says that account or signature are not accepted, or may not do this.
 

@@ -10,13 +10,12 @@ or retries: a caller that wants another try makes one.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import TypeAlias, Unpack
 
 from rocketmq_py.client.asking import Address, Asker, Broker, Question
 from rocketmq_py.client.call_bodies import CallBodies
 from rocketmq_py.client.caller import Caller
-from rocketmq_py.client.fan_out import chained, mapped, value_of
+from rocketmq_py.client.fan_out import mapped, value_of
 from rocketmq_py.client.queue_pulls import PulledRun, pull_calls, pull_of
 from rocketmq_py.client.queue_requests import (
     Boundary,
@@ -32,8 +31,8 @@ from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendRun, calls_o
 from rocketmq_py.client.recalling import recall_question
 from rocketmq_py.client.topic_questions import (
     Bounds,
-    QueueBounds,
-    bounds_at,
+    Place,
+    ask_bounds,
     broker_names,
     time_ms_at,
     topic_names,
@@ -192,7 +191,7 @@ class QueueAccess(Caller):
         """
         routes = self.read_queues_of(topics)
         places = [
-            (topic, broker_name)
+            Place(topic, broker_name)
             for topic, queues in routes.items()
             if not isinstance(queues, RocketMQError)
             for broker_name in self.broker_names(topic)
@@ -230,57 +229,22 @@ class QueueAccess(Caller):
         self, topics: Iterable[str], broker_name: str
     ) -> Future[dict[str, Bounds | RocketMQError]]:
         """Ask as `bounds_of` does, without waiting; the future has what that returns."""
-        asked = self._ask_bounds([(topic, broker_name) for topic in topics])
-        return mapped(asked, lambda found: {topic: one for (topic, _), one in found.items()})
+        asked = self._ask_bounds([Place(topic, broker_name) for topic in topics])
+        return mapped(asked, lambda found: {place.topic: one for place, one in found.items()})
 
-    def _ask_bounds(
-        self, places: Iterable[tuple[str, str]]
-    ) -> Future[dict[tuple[str, str], Bounds | RocketMQError]]:
-        """Ask for the bounds at places: topic and broker."""
-        wire = {place: (self._wire(place[0]), place[1]) for place in places}
-        questions = {place: bounds_at(*where) for place, where in wire.items()}
-        asked = self._asker.ask_many(questions, self._timeout_ms)
-        return chained(asked, partial(self._whole_bounds, wire))
+    def _ask_bounds(self, places: Iterable[Place]) -> Future[dict[Place, Bounds | RocketMQError]]:
+        """Ask for the bounds of topics at brokers."""
+        wire = {place: Place(self._wire(place.topic), place.broker_name) for place in places}
+        known = self._instance.routes.subscribe_queues
+        asked = ask_bounds(self._asker, wire.values(), known, self._timeout_ms)
+        return mapped(
+            asked, lambda found: {one: self._bare_bounds(found[wire[one]]) for one in wire}
+        )
 
-    def _whole_bounds(
-        self,
-        wire: Mapping[tuple[str, str], tuple[str, str]],
-        answers: Mapping[tuple[str, str], Bounds | RocketMQError | None],
-    ) -> Future[dict[tuple[str, str], Bounds | RocketMQError]]:
-        """Give the bounds that were told; ask queue by queue where they are not."""
-        edges: dict[tuple[MessageQueue, bool], Question[int]] = {}
-        queues: dict[tuple[str, str], list[MessageQueue]] = {}
-        for place, answer in answers.items():
-            if answer is None:
-                topic, broker_name = wire[place]
-                known = self._instance.routes.subscribe_queues(topic) or ()
-                queues[place] = [one for one in known if one.broker_name == broker_name]
-                for queue in queues[place]:
-                    edges[queue, False] = min_offset_of(queue)
-                    edges[queue, True] = max_offset_of(queue)
-
-        def whole(
-            offsets: Mapping[tuple[MessageQueue, bool], int | RocketMQError],
-        ) -> dict[tuple[str, str], Bounds | RocketMQError]:
-            found: dict[tuple[str, str], Bounds | RocketMQError] = {}
-            for place, answer in answers.items():
-                if isinstance(answer, RocketMQError):
-                    found[place] = answer
-                    continue
-                try:
-                    told = answer or {
-                        queue: QueueBounds(
-                            value_of(offsets[queue, False]), value_of(offsets[queue, True])
-                        )
-                        for queue in queues.get(place, ())
-                    }
-                except RocketMQError as error:
-                    found[place] = error
-                else:
-                    found[place] = {self._bare_queue(queue): one for queue, one in told.items()}
-            return found
-
-        return mapped(self._asker.ask_many(edges, self._timeout_ms), whole)
+    def _bare_bounds(self, answer: Bounds | RocketMQError) -> Bounds | RocketMQError:
+        if isinstance(answer, RocketMQError):
+            return answer
+        return {self._bare_queue(queue): one for queue, one in answer.items()}
 
     def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the queue's next message will get (30)."""
@@ -396,12 +360,22 @@ class QueueAccess(Caller):
 
         Returns for each queue what `store_group_offset` raises, None when it is stored.
         """
+        return self._asker.ask_all(self._stores(group, offsets), self._timeout_ms)
+
+    def begin_store_group_offsets(
+        self, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> Future[dict[MessageQueue, RocketMQError | None]]:
+        """Tell as `store_group_offsets` does, without waiting; the future has what that returns."""
+        return self._asker.ask_many(self._stores(group, offsets), self._timeout_ms)
+
+    def _stores(
+        self, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, Question[None]]:
         wire_group = self._wire(group)
-        questions = {
+        return {
             queue: group_offset_is(self._wire_queue(queue), wire_group, offset)
             for queue, offset in offsets.items()
         }
-        return self._asker.ask_all(questions, self._timeout_ms)
 
     # --- messages --------------------------------------------------------------------------
 

@@ -5,12 +5,16 @@ Questions and how their answers are read. Must not know who asks, or names of a 
 """
 
 import re
-from collections.abc import Iterable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Final, NamedTuple, TypeAlias
 
 from attrs import frozen
 
-from rocketmq_py.client.asking import AnyOf, Broker, Question
+from rocketmq_py.client.asking import AnyOf, Asker, Broker, Question
+from rocketmq_py.client.fan_out import chained, mapped, value_of
+from rocketmq_py.client.queue_requests import max_offset_of, min_offset_of
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.timers import RuntimeInfo
 from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -40,6 +44,14 @@ class QueueBounds:
 
 
 Bounds: TypeAlias = dict[MessageQueue, QueueBounds]
+_End: TypeAlias = tuple[MessageQueue, Callable[[MessageQueue], Question[int]]]
+
+
+class Place(NamedTuple):
+    """A topic at one of its brokers."""
+
+    topic: str
+    broker_name: str
 
 
 def topic_names(name_servers: Iterable[str]) -> Question[list[str]]:
@@ -80,6 +92,59 @@ def _bounds(answer: RemotingCommand, _: str) -> Bounds | None:
         )
         for key, one in TopicStatsTable.decode(answer.body).offset_table.items()
     }
+
+
+def ask_bounds(
+    asker: Asker,
+    places: Iterable[Place],
+    known: Callable[[str], Iterable[MessageQueue] | None],
+    timeout_ms: float,
+) -> Future[dict[Place, Bounds | RocketMQError]]:
+    """Ask for the bounds of topics at brokers, side by side.
+
+    A broker that does not tell them is asked queue by queue (30, 31), about the queues that are
+    ``known`` of a topic.
+    """
+    questions = {place: bounds_at(*place) for place in places}
+
+    def complete(
+        told: dict[Place, Bounds | RocketMQError | None],
+    ) -> Future[dict[Place, Bounds | RocketMQError]]:
+        queues = {
+            place: [one for one in known(place.topic) or () if one.broker_name == place.broker_name]
+            for place, answer in told.items()
+            if answer is None
+        }
+        ends: dict[_End, Question[int]] = {
+            (queue, end): end(queue)
+            for some in queues.values()
+            for queue in some
+            for end in (min_offset_of, max_offset_of)
+        }
+        return mapped(
+            asker.ask_many(ends, timeout_ms),
+            lambda offsets: {
+                place: _joined(queues[place], offsets) if answer is None else answer
+                for place, answer in told.items()
+            },
+        )
+
+    return chained(asker.ask_many(questions, timeout_ms), complete)
+
+
+def _joined(
+    queues: Iterable[MessageQueue], offsets: Mapping[_End, int | RocketMQError]
+) -> Bounds | RocketMQError:
+    """Make bounds of the two ends of each queue."""
+    try:
+        return {
+            queue: QueueBounds(
+                value_of(offsets[queue, min_offset_of]), value_of(offsets[queue, max_offset_of])
+            )
+            for queue in queues
+        }
+    except RocketMQError as error:
+        return error
 
 
 def time_ms_at(topic: str, broker_name: str) -> Question[int]:

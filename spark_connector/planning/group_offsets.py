@@ -3,13 +3,14 @@
 What a stream tells is best effort, on the side, for whoever looks at groups; the stream itself goes
 by its checkpoint. A broker that is slow or refuses keeps nobody waiting, and its failure fails
 nothing. Must not know what is read, or what an offset means: the replay guard keeps its mark so,
-too. Read on: ``servers/back_off.py`` for how calls are made.
+too. Read on: ``servers/back_off.py`` for who is left alone.
 """
 
 import logging
-from collections.abc import Container
+from collections.abc import Callable, Container
 from concurrent.futures import Future, wait
 from functools import partial
+from typing import TypeVar
 
 from attrs import define, field
 
@@ -17,7 +18,7 @@ from rocketmq_py import MessageQueue, MQBrokerException, QueueAccess, RocketMQEr
 from rocketmq_py.clock import monotonic
 from spark_connector.options.positions import Positions
 from spark_connector.servers.access import SERVER_ERRORS
-from spark_connector.servers.back_off import PATIENCE_S, BackOff, in_background
+from spark_connector.servers.back_off import PATIENCE_S, BackOff
 
 UNKNOWN_GROUP = 26
 CALL_TIMEOUT_MS = 3_000
@@ -25,6 +26,7 @@ CALL_TIMEOUT_MS = 3_000
 _log = logging.getLogger("spark_connector")
 
 _Offsets = list[tuple[MessageQueue, int]]
+_T = TypeVar("_T")
 
 
 def store_group_offset(access: QueueAccess, group: str, queue: MessageQueue, offset: int) -> None:
@@ -33,13 +35,9 @@ def store_group_offset(access: QueueAccess, group: str, queue: MessageQueue, off
     Brokers from 5.1 on keep no offset of a group they have not met; a pull introduces it where
     groups are made by use. Raises what `QueueAccess.store_group_offset` raises.
     """
-    try:
-        access.store_group_offset(group, queue, offset)
-    except MQBrokerException as error:
-        if error.response_code != UNKNOWN_GROUP:
-            raise
-        access.pull(queue, 0, 1, group=group, timeout_ms=CALL_TIMEOUT_MS).result()
-        access.store_group_offset(group, queue, offset)
+    told = _Telling(access, group, [(queue, offset)]).result.result()
+    if told.error is not None:
+        raise told.error
 
 
 @define
@@ -49,6 +47,64 @@ class _Told:
     stored: dict[MessageQueue, int] = field(factory=dict)
     error: RocketMQError | None = None
     at: float = 0.0
+
+
+class _Telling:
+    """Tells one broker offsets: first of one queue, then of all others at once; nothing waits.
+
+    The first one introduces the group; without it nothing else is told.
+    """
+
+    def __init__(self, access: QueueAccess, group: str, offsets: _Offsets) -> None:
+        self.result: Future[_Told] = Future()
+        self._access = access
+        self._group = group
+        self._told = _Told()
+        self._first, self._rest = dict(offsets[:1]), dict(offsets[1:])
+        self._is_introduced = False
+        self._store(self._first)
+
+    def _store(self, offsets: dict[MessageQueue, int]) -> None:
+        call = self._access.begin_store_group_offsets(self._group, offsets)
+        call.add_done_callback(partial(self._step, partial(self._stored, offsets)))
+
+    def _step(self, follow: Callable[[_T], None], call: Future[_T]) -> None:
+        """Go on with the result of a call; what fails is an outcome, too."""
+        try:
+            follow(call.result())
+        except SERVER_ERRORS as error:
+            self._failed(error)
+            self.result.set_result(self._told)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+            self.result.set_exception(error)
+
+    def _stored(
+        self, offsets: dict[MessageQueue, int], answers: dict[MessageQueue, RocketMQError | None]
+    ) -> None:
+        for queue, trouble in answers.items():
+            if trouble is None:
+                self._told.stored[queue] = offsets[queue]
+            elif _is_unknown_group(trouble) and not self._is_introduced:
+                self._is_introduced = True
+                pull = self._access.pull(queue, 0, 1, group=self._group, timeout_ms=CALL_TIMEOUT_MS)
+                pull.add_done_callback(partial(self._step, lambda _: self._store(offsets)))
+                return
+            else:
+                self._failed(trouble)
+        rest, self._rest = self._rest, {}
+        if rest and self._told.error is None:
+            self._is_introduced = True
+            self._store(rest)
+        else:
+            self.result.set_result(self._told)
+
+    def _failed(self, error: RocketMQError) -> None:
+        if self._told.error is None:
+            self._told.error, self._told.at = error, monotonic()
+
+
+def _is_unknown_group(error: RocketMQError) -> bool:
+    return isinstance(error, MQBrokerException) and error.response_code == UNKNOWN_GROUP
 
 
 class GroupProgress:
@@ -76,7 +132,7 @@ class GroupProgress:
             if not (is_told or broker in self._calls or self._refusing.holds(("", broker))):
                 news.setdefault(broker, []).append((queue, offset))
         for broker, offsets in news.items():
-            self._calls[broker] = in_background(partial(self._store, offsets))
+            self._calls[broker] = _Telling(self._access, self._group, offsets).result
         awaited = [self._calls[one] for one in news if self._refusing.last(("", one)) is None]
         if awaited:
             wait(awaited, self._patience_s)
@@ -86,26 +142,6 @@ class GroupProgress:
         """Tell the newest offsets also where older ones are under way; two `PATIENCE_S` at most."""
         wait(self._calls.values(), self._patience_s)
         self.tell(done, known)
-
-    def _store(self, offsets: _Offsets) -> _Told:
-        """Tell one broker, on a thread of its own: first of one queue, then of all others at once.
-
-        The first one introduces the group; without it nothing else is told.
-        """
-        told = _Told()
-        (first, offset), rest = offsets[0], dict(offsets[1:])
-        try:
-            store_group_offset(self._access, self._group, first, offset)
-        except SERVER_ERRORS as error:
-            told.error, told.at = error, monotonic()
-            return told
-        told.stored[first] = offset
-        for queue, trouble in self._access.store_group_offsets(self._group, rest).items():
-            if trouble is None:
-                told.stored[queue] = rest[queue]
-            elif told.error is None:
-                told.error, told.at = trouble, monotonic()
-        return told
 
     def _collect(self) -> None:
         for broker, call in list(self._calls.items()):

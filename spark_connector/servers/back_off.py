@@ -1,8 +1,8 @@
-"""How the planner asks servers without waiting for those that are slow: a thread for each call.
+"""How the planner waits for no server that is slow: work in background, and who is left alone.
 
-Whoever begins a call keeps its future, begins no second one of the same kind at the same server
-before the first has ended, and so bounds the threads by the servers. The threads end with their
-calls. Must not know what is asked. Read on: ``planning/broker_watch.py``,
+A call of `QueueAccess` that gives a future needs no thread. What asks in several steps has one:
+whoever begins it keeps its future, and begins no second one before the first has ended. The
+threads end with their work. Must not know what is asked. Read on: ``planning/broker_watch.py``,
 ``planning/group_offsets.py``.
 """
 

@@ -9,7 +9,7 @@ import pytest
 from embedded_broker import EmbeddedBroker, TopicSpec
 from embedded_broker.settings.profiles import LimitsName
 from rocketmq_py import DefaultMQProducer, Message
-from rocketmq_py.client.answers import broker_error, check_answer
+from rocketmq_py.client.answers import broker_error
 from rocketmq_py.errors import (
     DelayOutOfRangeError,
     FlowControlError,
@@ -79,17 +79,6 @@ def test_code_remark_and_message_decide_class_and_advice(
     assert type(error) is kind
     assert (error.code, error.broker_addr, error.topic) == (code, "h:1", "T")
     assert advice in str(error)
-
-
-def test_only_success_passes() -> None:
-    check_answer(RemotingCommand(0, flag=1), "h:1")
-    with pytest.raises(TopicNotExistError):
-        check_answer(RemotingCommand(17, flag=1), "h:1", "T")
-
-
-@pytest.mark.case("W19")
-def test_success_passes_whatever_its_remark_says() -> None:
-    check_answer(RemotingCommand(0, flag=1, remark="not set any response code"), "h:1")
 
 
 @pytest.mark.parametrize(

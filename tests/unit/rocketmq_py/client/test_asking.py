@@ -21,6 +21,7 @@ from rocketmq_py.errors import (
     RemotingConnectException,
     RemotingException,
     RemotingTimeoutException,
+    TopicNotExistError,
 )
 from rocketmq_py.protocol.bodies.topics import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -87,7 +88,7 @@ def test_a_slow_server_is_not_waited_for_while_another_answers(
     two[0].silent(CODE)
     two[1].on(CODE, saying(b"quick"))
     assert asker.answer(either(two), 600_000) == b"quick"
-    assert two[0].of(CODE)
+    two[0].wait_for(CODE)
 
 
 def test_a_slow_server_that_answers_after_all_counts(
@@ -96,9 +97,9 @@ def test_a_slow_server_that_answers_after_all_counts(
     for server in two:
         server.silent(CODE)
     asked = asker.ask(either(two), 600_000)
-    two[1].wait_for(CODE)
-    two[1].peers[0].send(two[1].of(CODE)[0].answer(1, "no"))
-    two[0].peers[0].send(two[0].of(CODE)[0].answer(0, body=b"late"))
+    first, second = (server.wait_for(CODE)[0] for server in two)
+    two[1].peers[0].send(second.answer(1, "no"))
+    two[0].peers[0].send(first.answer(0, body=b"late"))
     assert asked.result(10) == b"late"
 
 
@@ -109,6 +110,20 @@ def test_the_first_failure_is_told_when_all_fail(two: list[ScriptedServer], aske
         asker.answer(either(two), 5_000)
     with pytest.raises(MQClientException, match="no server"):
         asker.answer(Question(AnyOf(()), CODE, body), 5_000)
+
+
+@pytest.mark.case("W19")
+def test_success_passes_whatever_its_remark_says_and_nothing_else_does(
+    cluster: ScriptedCluster, asker: Asker
+) -> None:
+    broker = cluster.brokers[0]
+    question = Question(Address(broker.address), CODE, body)
+    broker.answer(CODE, 0, "not set any response code")
+    assert asker.answer(question, 5_000) == b""
+    broker.answer(CODE, ResponseCode.TOPIC_NOT_EXIST)
+    for answer in (asker.answer, lambda *given: asker.ask(*given).result(10)):
+        with pytest.raises(TopicNotExistError):
+            answer(question, 5_000)
 
 
 # --- many ----------------------------------------------------------------------------------------
