@@ -366,7 +366,7 @@ def explained(kind: type[_T]) -> type[_T]:
 @explained
 @define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
 class ClientConfig(Checked):
-    """Settings shared by every client; times are milliseconds unless the name says otherwise.
+    """Settings of every client; times are milliseconds, or a timedelta.
 
     Arguments
     ---------

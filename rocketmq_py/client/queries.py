@@ -15,6 +15,7 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queue_requests import Boundary as Boundary  # noqa: PLC0414 - public
 from rocketmq_py.client.queue_requests import QueueRequests
 from rocketmq_py.clock import wall_ms
+from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import (
     MQBrokerException,
     MQClientException,
@@ -50,10 +51,11 @@ class QueryResult:
 
 
 class Queries(QueueRequests):
-    """Questions of one client. Every call is safe from any thread."""
+    """Questions of one client, whose limits of bodies count. Every call is safe from any thread."""
 
-    def __init__(self, instance: ClientInstance) -> None:
+    def __init__(self, instance: ClientInstance, config: ClientConfig) -> None:
         super().__init__(instance, instance.config.mq_client_api_timeout)
+        self._config = config
 
     # --- topics ----------------------------------------------------------------------------
 
@@ -136,7 +138,7 @@ class Queries(QueueRequests):
             header = ViewMessageRequestHeader(offset=offset, topic=topic)
             answer = self._ask_at(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
             if answer.code == ResponseCode.SUCCESS:
-                return CallBodies(self._instance.config).message(decode_record(answer.body))
+                return CallBodies(self._config).message(decode_record(answer.body))
         return self._by_unique_id(topic, msg_id)
 
     def _by_unique_id(self, topic: str, msg_id: str) -> MessageExt:
@@ -162,7 +164,7 @@ class Queries(QueueRequests):
             unique_key_query=True if unique else None,
         )
         newest, messages = 0, []
-        bodies = CallBodies(self._instance.config)
+        bodies = CallBodies(self._config)
         first: Exception | None = None
         for name, address in self._masters_of(topic):
             try:

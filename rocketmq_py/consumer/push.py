@@ -9,13 +9,13 @@ consumed: `group_member` and the modules that it names do. Names and rules as in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 
 from attrs import define, field, setters
 
-from rocketmq_py.client.hooks import RPCHook
+from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.config import explained
@@ -64,10 +64,6 @@ _SQL = re.compile(
 """A comparison with a value: what SQL filters hold, and hardly a tag."""
 
 
-def _as_hooks(hooks: Iterable[RPCHook]) -> tuple[RPCHook, ...]:
-    return tuple(hooks)
-
-
 def _a_clock(clock: Clock | None) -> Clock:
     return SystemClock() if clock is None else clock
 
@@ -110,7 +106,7 @@ class DefaultMQPushConsumer(PushConsumerConfig):
     consumer_group: str = DEFAULT_CONSUMER_GROUP
     _clock: Clock = field(default=None, alias="clock", kw_only=True, converter=_a_clock)
     _rpc_hooks: tuple[RPCHook, ...] = field(
-        default=(), alias="rpc_hooks", kw_only=True, converter=_as_hooks
+        default=(), alias="rpc_hooks", kw_only=True, converter=as_hooks
     )
 
     def __attrs_post_init__(self) -> None:

@@ -154,7 +154,7 @@ def test_a_client_that_only_calls_is_its_settings_too(make: Any) -> None:
     assert isinstance(caller, ClientConfig)
     assert (caller.namesrv_addr, caller.connect_timeout, caller.unit_name) == ("a:1", 7, "u")
     with pytest.raises(ConfigError, match="connect_timeout"):
-        caller.connect_timeout = 0.5
+        caller.connect_timeout = 0.5  # type: ignore[assignment] # the mistake
     with pytest.raises(TypeError, match=f"{make.__name__} has no setting .* mean instance_name"):
         make(instancename="x")
     with pytest.raises(TypeError, match=r"pickle ClientConfig\.of"):
