@@ -307,7 +307,7 @@ class Checked:
                 or "__attrs_attrs__" not in vars(kind)
                 or not kind.__module__.startswith("rocketmq_py.")
             ):
-                raise AttributeError(_unknown_setting(kind, name), name=name, obj=self)
+                raise AttributeError(_unknown_attribute(kind, name), name=name, obj=self)
             object.__setattr__(self, name, value)
 
 
@@ -335,6 +335,10 @@ def _fields_of(kind: Any) -> dict[str, Attribute[Any]]:
     return {item.name: item for item in getattr(kind, "__attrs_attrs__", ())}
 
 
+def _arguments_of(kind: Any) -> set[str]:
+    return {str(item.alias) for item in _fields_of(kind).values() if item.init}
+
+
 def settings_of(kind: Any) -> tuple[str, ...]:  # Any: mypy takes no class for hashable
     """Give the names of the settings that values, or clients, of a class have."""
     return tuple(name for name, item in _fields_of(kind).items() if _CHECK in item.metadata)
@@ -347,13 +351,13 @@ def explained(kind: type[_T]) -> type[_T]:
     """
     made: Any = kind  # mypy takes no class for hashable
     make = made.__init__
-    known = {item.alias for item in _fields_of(made).values() if item.init}
+    known = _arguments_of(made)
 
     @wraps(make)
     def init(self: Any, *args: Any, **settings: Any) -> None:  # Any: as attrs' own
         for name in settings:
             if name not in known:
-                raise TypeError(_unknown_setting(type(self), name))
+                raise TypeError(_unknown_setting(type(self), name, known))
         make(self, *args, **settings)
 
     made.__init__ = init
@@ -366,7 +370,7 @@ def explained(kind: type[_T]) -> type[_T]:
 @explained
 @define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
 class ClientConfig(Checked):
-    """Settings shared by every client; times are milliseconds unless the name says otherwise.
+    """Settings of every client; times are milliseconds, or a timedelta.
 
     Arguments
     ---------
@@ -537,12 +541,18 @@ class ClientSettings(TypedDict, total=False):
     address_mapper: Callable[[str], str] | None
 
 
-def _unknown_setting(kind: type, name: str) -> str:
+def _unknown_attribute(kind: type, name: str) -> str:
+    """Say that a name cannot be assigned, or that only a new client takes it."""
+    if name in _arguments_of(kind):
+        return f"{kind.__name__} takes {name} when it is made: make a new one"
+    known = {each for each in _fields_of(kind) if not each.startswith("_")}
+    return _unknown_setting(kind, name, known)
+
+
+def _unknown_setting(kind: type, name: str, known: set[str]) -> str:
     """Say that there is no such setting, who has it, or what was meant perhaps."""
     import difflib  # only on the way to an error
 
-    known = {str(item.alias) for item in _fields_of(kind).values() if item.init}
-    known |= {each for each in dir(kind) if getattr(getattr(kind, each), "fset", None) is not None}
     for value, owner in (("ProducerConfig", "producers"), ("PushConsumerConfig", "consumers")):
         if name in settings_of(getattr(import_module("rocketmq_py"), value)):
             return f"{kind.__name__} has no setting {name!r}: it is one of {owner}"

@@ -9,6 +9,7 @@ threads. Must not know transports. Called by ``remoting.py``, ``producer/send_ke
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from attrs import define
@@ -29,6 +30,11 @@ class RPCHook(Protocol):
         self, address: str, request: RemotingCommand, response: RemotingCommand
     ) -> None:
         """Look at an answer; an exception is logged and changes nothing."""
+
+
+def as_hooks(hooks: Iterable[RPCHook]) -> tuple[RPCHook, ...]:
+    """Keep the hooks of a client in their order."""
+    return tuple(hooks)
 
 
 @define(kw_only=True, eq=False)

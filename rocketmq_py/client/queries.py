@@ -17,6 +17,7 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queue_requests import Boundary as Boundary  # noqa: PLC0414 - public
 from rocketmq_py.client.queue_requests import QueueRequests
 from rocketmq_py.clock import wall_ms
+from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import (
     MQBrokerException,
     MQClientException,
@@ -52,10 +53,11 @@ class QueryResult:
 
 
 class Queries(QueueRequests):
-    """Questions of one client. Every call is safe from any thread."""
+    """Questions of one client, whose limits of bodies count. Every call is safe from any thread."""
 
-    def __init__(self, instance: ClientInstance) -> None:
+    def __init__(self, instance: ClientInstance, config: ClientConfig) -> None:
         super().__init__(instance, instance.config.mq_client_api_timeout)
+        self._config = config
 
     # --- topics ----------------------------------------------------------------------------
 
@@ -136,7 +138,7 @@ class Queries(QueueRequests):
             record = self._asker.answer(question, self._timeout_ms)
         except MQBrokerException:
             return self._by_unique_id(topic, msg_id)
-        return CallBodies(self._instance.config).message(record)
+        return CallBodies(self._config).message(record)
 
     def _by_unique_id(self, topic: str, msg_id: str) -> MessageExt:
         begin_ms = wall_ms() - THREE_DAYS_MS
@@ -169,7 +171,7 @@ class Queries(QueueRequests):
             self._timeout_ms,
         )
         newest, messages = 0, []
-        bodies = CallBodies(self._instance.config)
+        bodies = CallBodies(self._config)
         first = first_error(answers.values())
         for name, answer in answers.items():
             if answer is None or isinstance(answer, RocketMQError):

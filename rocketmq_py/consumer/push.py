@@ -9,13 +9,13 @@ handled: ``assembly.py`` has the table of what does. Names and rules as in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from attrs import define, field, setters
 
-from rocketmq_py.client.hooks import RPCHook
+from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.client.running import Foreground
 from rocketmq_py.clock import Clock, SystemClock
@@ -66,10 +66,6 @@ _SQL = re.compile(
 """A comparison with a value: what SQL filters hold, and hardly a tag."""
 
 
-def _as_hooks(hooks: Iterable[RPCHook]) -> tuple[RPCHook, ...]:
-    return tuple(hooks)
-
-
 def _a_clock(clock: Clock | None) -> Clock:
     return SystemClock() if clock is None else clock
 
@@ -112,7 +108,7 @@ class DefaultMQPushConsumer(PushConsumerConfig, Foreground):
     consumer_group: str = DEFAULT_CONSUMER_GROUP
     _clock: Clock = field(default=None, alias="clock", kw_only=True, converter=_a_clock)
     _rpc_hooks: tuple[RPCHook, ...] = field(
-        default=(), alias="rpc_hooks", kw_only=True, converter=_as_hooks
+        default=(), alias="rpc_hooks", kw_only=True, converter=as_hooks
     )
 
     def __attrs_post_init__(self) -> None:

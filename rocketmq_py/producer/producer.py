@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
 
 from attrs import define, field, setters
 
-from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
+from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook, as_hooks
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.life import PATIENCE_S, Client, Life
 from rocketmq_py.client.pool import acquire_instance
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 
 START_S = 2.0
 """How long a start waits for servers; what does not answer by then is asked when it is needed."""
-
-
-def _as_hooks(hooks: Iterable[RPCHook]) -> tuple[RPCHook, ...]:
-    return tuple(hooks)
 
 
 @explained
@@ -70,7 +66,7 @@ class DefaultMQProducer(ProducerConfig, Client):
     producer_group: str = DEFAULT_PRODUCER_GROUP
     _topics: tuple[str, ...] = field(default=(), alias="topics", kw_only=True, converter=as_texts)
     _rpc_hooks: tuple[RPCHook, ...] = field(
-        default=(), alias="rpc_hooks", kw_only=True, converter=_as_hooks
+        default=(), alias="rpc_hooks", kw_only=True, converter=as_hooks
     )
 
     def __attrs_post_init__(self) -> None:
@@ -468,7 +464,7 @@ class DefaultMQProducer(ProducerConfig, Client):
     def _queries(self) -> Queries:
         from rocketmq_py.client.queries import Queries  # most producers only send
 
-        return Queries(self._running().instance)
+        return Queries(self._running().instance, self)
 
     def _running(self) -> ProducerEngine:
         if self._life.pid != os.getpid():

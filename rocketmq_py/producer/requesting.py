@@ -50,7 +50,7 @@ class Requester:
             timeout_ms,
             future,
             lambda: self._forget(correlation_id),
-            self._instance.config.decompressed_body_max_bytes,
+            self._sender.kernel.config.decompressed_body_max_bytes,
         )
         self._waiting[correlation_id] = request
         self._instance.replies.expect(correlation_id, request.replied)

@@ -6,8 +6,11 @@ import threading
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
+    BodyTooLargeError,
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
     DefaultMQProducer,
@@ -107,3 +110,24 @@ def test_a_larger_bound_that_is_set_while_it_runs_lets_the_retry_through() -> No
             consumer.decompressed_body_max_bytes = 2 * MIB
             broker.clock.run(timedelta(minutes=1))
             assert bodies == [MIB + 1]
+
+
+def test_clients_that_share_connections_have_limits_of_their_own() -> None:
+    """The limit of the client that asks counts, and the newest one, not that of the first."""
+    with EmbeddedBroker(topics=["T"]) as broker:
+
+        def client(group: str, limit: int) -> DefaultMQProducer:
+            return DefaultMQProducer(
+                group,
+                namesrv_addr=broker.namesrv_addr,
+                instance_name="shared",
+                decompressed_body_max_bytes=limit,
+            )
+
+        with client("first", 2 * MIB) as first, client("second", MIB) as second:
+            sent = first.send(Message("T", bytes(2 * MIB)))
+            assert len(first.view_message("T", sent.msg_id).body) == 2 * MIB
+            with pytest.raises(BodyTooLargeError, match="decompressed_body_max_bytes"):
+                second.view_message("T", sent.msg_id)
+            second.decompressed_body_max_bytes = 2 * MIB
+            assert len(second.view_message("T", sent.msg_id).body) == 2 * MIB

@@ -19,7 +19,7 @@ CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
 
 @pytest.fixture
 def queries(instance: ClientInstance) -> Queries:
-    return Queries(instance)
+    return Queries(instance, instance.config)
 
 
 def test_a_topic_is_created_with_its_attributes_on_every_master(
@@ -28,7 +28,8 @@ def test_a_topic_is_created_with_its_attributes_on_every_master(
     cluster = clusters(2)
     for broker in cluster.brokers:
         broker.answer(CREATE, 0)
-    queries = Queries(make_instance(cluster.namesrv_addr))
+    instance = make_instance(cluster.namesrv_addr)
+    queries = Queries(instance, instance.config)
     queries.create_topic("T", "new", 3, attributes={"message.type": "DELAY"})
     for broker in cluster.brokers:
         (request,) = broker.of(CREATE)
@@ -52,7 +53,8 @@ def test_one_master_is_enough(
     cluster = clusters(2)
     cluster.brokers[0].answer(CREATE, 1)
     cluster.brokers[1].answer(CREATE, 0)
-    Queries(make_instance(cluster.namesrv_addr)).create_topic("T", "new", 3)
+    instance = make_instance(cluster.namesrv_addr)
+    Queries(instance, instance.config).create_topic("T", "new", 3)
     assert cluster.brokers[1].of(CREATE)
 
 

@@ -716,6 +716,12 @@ def test_a_misspelt_attribute_is_refused_with_the_nearest_setting(
     assert not hasattr(client, name)
 
 
+@pytest.mark.parametrize("name", ["topics", "rpc_hooks", "executor"])
+def test_what_only_a_new_client_takes_is_refused_so(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"takes {name} when it is made"):
+        setattr(TransactionMQProducer("G"), name, ())
+
+
 def test_a_programs_own_producer_may_have_attributes_of_its_own() -> None:
     class Shop(DefaultMQProducer):
         def __init__(self) -> None:
