@@ -29,7 +29,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("errors", "threads"),
     ),
     "rocketmq_py": (
-        ("admin",),
+        ("admin", "aio"),
         ("reply",),
         ("producer", "consumer"),
         ("client",),

@@ -1,0 +1,105 @@
+"""The producer of threads that an asyncio producer stands on.
+
+It adds what another face needs: its name in errors, calls that block on threads of their own, and a
+probe for the clock of a test. Must not know event loops.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from rocketmq_py.errors import TooManySendsError
+from rocketmq_py.message import Message
+from rocketmq_py.producer.producer import DefaultMQProducer
+from rocketmq_py.producer.selection import MessageQueueSelector
+from rocketmq_py.producer.sending import PromptCallback, SendCallback
+from rocketmq_py.send_result import MessageQueue, SendResult
+
+Result = TypeVar("Result")
+
+
+class ThreadedProducer(DefaultMQProducer):
+    """A `DefaultMQProducer` behind another face."""
+
+    def __repr__(self) -> str:
+        return f"aio.Producer({self.producer_group!r}, {self.state})"
+
+    @property
+    def state(self) -> str:
+        """What it is now: new, starting, running, failed or closed."""
+        return self._life.state
+
+    def check_running(self) -> None:
+        """Raise `NotStartedError`, `ClientClosedError` or `ForkedClientError` when it is not."""
+        self._running()
+
+    def add_probe(self, probe: Callable[[], str | None]) -> None:
+        """Ask ``probe``, too, whether something is still worked on, until the end."""
+        instance = self._running().instance
+        instance.add_probe(probe)
+        self._life.at_end(lambda _: instance.remove_probe(probe))
+
+    def in_background(self, call: Callable[[], Result]) -> Future[Result]:
+        """Make a call that may block, on a thread that it holds up alone.
+
+        Raises `TooManySendsError` when too many such calls wait already.
+        """
+        instance = self._running().instance
+        if instance.has_callbacks_waiting:
+            raise TooManySendsError("too many calls wait for a thread: wait for their results")
+        future: Future[Result] = Future()
+        instance.submit_callback(_run, call, future)
+        return future
+
+    def send_in_background(
+        self,
+        message: Message,
+        callback: SendCallback,
+        *,
+        timeout: int,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: object = None,
+    ) -> Future[SendResult]:
+        """As `send_async`, but begun on a thread: to make the message ready takes long."""
+        sent: Future[SendResult] = Future()
+        sent.set_running_or_notify_cancel()
+        sent.add_done_callback(partial(_call_back, callback))
+        begin = partial(
+            self.send_async,
+            message,
+            PromptCallback(sent.set_result, sent.set_exception),
+            timeout=timeout,
+            queue=queue,
+            selector=selector,
+            arg=arg,
+        )
+        self.in_background(begin).add_done_callback(partial(_tell_failure, sent))
+        return sent
+
+
+def _run(call: Callable[[], Result], future: Future[Result]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001 - who waits for it is told
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+def _tell_failure(sent: Future[SendResult], begun: Future[Future[SendResult]]) -> None:
+    """Let who waits for a send know that it was never begun."""
+    error = begun.exception()
+    if error is not None:
+        sent.set_exception(error)
+
+
+def _call_back(callback: SendCallback, sent: Future[SendResult]) -> None:
+    error = sent.exception()
+    if isinstance(error, Exception):
+        callback.on_exception(error)
+    else:
+        callback.on_success(sent.result())
