@@ -71,7 +71,7 @@ class Calls:
         """Make a call; ``message`` is what it sends, if it does."""
         outcomes = self.outcomes
         future: Future[Result] | None = None
-        refusals: list[RocketMQError] = []
+        refusals: list[RemotingTooMuchRequestException] = []
         began, left_ms = monotonic(), timeout_ms
         outcomes.begin()
         try:
@@ -84,22 +84,27 @@ class Calls:
                     await waiting.waiter  # also for what is done: other tasks have their turn
                     return future.result()
                 except RocketMQError as error:
-                    if not _wants_room(error):
+                    refusal = _refusal(error)
+                    if refusal is None:
                         raise
-                    refusals.append(error)
+                    refusals.append(refusal)
                 future = None
                 left_ms = timeout_ms - int((monotonic() - began) * 1000)
                 await self._has_room(refusals, timeout_ms, left_ms, message)
                 left_ms = max(1, timeout_ms - int((monotonic() - began) * 1000))
         except asyncio.CancelledError as error:
-            if message is None:
+            if not isinstance(message, Message):  # nothing is sent, or what cannot be
                 raise
             raise error from _cancelled(message, future, refusals)
         finally:
             outcomes.end()
 
     async def _has_room(
-        self, refusals: list[RocketMQError], timeout_ms: int, left_ms: int, message: Message | None
+        self,
+        refusals: list[RemotingTooMuchRequestException],
+        timeout_ms: int,
+        left_ms: int,
+        message: Message | None,
     ) -> None:
         """Wait until it is worth trying again; raise when the time or the client ends first."""
         if not await self.room.wait(left_ms / 1000):
@@ -108,22 +113,23 @@ class Calls:
             raise closed_error(stored=any(map(is_stored, refusals)))
 
 
-def _wants_room(error: RocketMQError) -> bool:
-    """Whether a call was refused only because too much is in flight.
+def _refusal(error: RocketMQError) -> RemotingTooMuchRequestException | None:
+    """Give why a call was refused only because too much is in flight; None: that is not why.
 
-    A request for a reply says so in its cause. A time-out may come of that, too, and stays one.
+    A request for a reply has it as its cause. A time-out may come of that, too, and stays one.
     """
     reason = error.__cause__ if type(error) is MQClientException else error
-    is_refused = isinstance(reason, RemotingTooMuchRequestException)
-    return is_refused and not isinstance(reason, RemotingTimeoutException)
+    if isinstance(reason, RemotingTimeoutException):
+        return None
+    return reason if isinstance(reason, RemotingTooMuchRequestException) else None
 
 
 def _no_room(
-    refusals: list[RocketMQError], timeout_ms: int, message: Message | None
+    refusals: list[RemotingTooMuchRequestException], timeout_ms: int, message: Message | None
 ) -> RocketMQError:
     """Build the error of a call whose time is over; of the last refusal when it sends nothing."""
     last = refusals[-1]
-    if message is None:
+    if not isinstance(message, Message):
         return last
     attempts: list[SendAttempt] = []
     for one in refusals:
@@ -132,7 +138,8 @@ def _no_room(
     may = "A broker may have stored" if stored else "No broker has stored"
     error = SendTimeoutError(
         f"sending to topic {message.topic} used up its {timeout_ms} ms (send_msg_timeout) waiting "
-        f"for room, after {len(refusals)} tries; the last one: {last}. {may} the message",
+        f"for room, after {len(refusals)} tries; the last one: {last.__cause__ or last}. {may} the "
+        "message",
         response_code=ResponseCode.ACCESS_BROKER_TIMEOUT,
         address=last.address,
         topic=message.topic,
@@ -145,7 +152,7 @@ def _no_room(
 
 
 def _cancelled(
-    message: Message, future: Future[Result] | None, refusals: list[RocketMQError]
+    message: Message, future: Future[Result] | None, refusals: list[RemotingTooMuchRequestException]
 ) -> SendCancelledError:
     """Say what becomes of a message whose task was cancelled."""
     if future is None or future.cancel():  # it waits for room, or for a thread
