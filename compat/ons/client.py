@@ -4,13 +4,13 @@ Must not know sending and receiving; `producer` and `consumer` derive from `Clie
 ``com.aliyun.openservices.ons.api.Admin``.
 """
 
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self, TypedDict
 
+import rocketmq_py
 from compat.ons.message import Message
 from compat.ons.properties import Properties, PropertyKeyConst, check_known, credentials_of, text_of
 from rocketmq_py.config import Credentials, CredentialsSource
@@ -24,17 +24,17 @@ class InstanceSettings(TypedDict, total=False):
 
 
 class Client(ABC):
-    """Base of producers and consumers; `start` and `shutdown` may be called twice."""
+    """Base of producers and consumers; `start` and `shutdown` may be called twice.
+
+    It lives as long as the client of the SDK that it translates to, and by the same rules. One is
+    different, as in ONS: a start of what runs does nothing.
+    """
 
     def __init__(self, properties: Mapping[str, object]) -> None:
         self.properties = Properties.of(properties)
         check_known(self.properties)
         self._credentials = credentials_of(self.properties)
         self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
-        self._begun = False
-        self._started = False
-        self._pid = 0
-        self._closed = False
 
     @property
     def credentials_source(self) -> CredentialsSource | None:
@@ -52,34 +52,33 @@ class Client(ABC):
         name = text_of(self.properties, PropertyKeyConst.InstanceName)
         return InstanceSettings(instance_name=name) if name else InstanceSettings()
 
+    @property
+    @abstractmethod
+    def core(self) -> rocketmq_py.DefaultMQProducer | rocketmq_py.DefaultMQPushConsumer:
+        """The client of the SDK."""
+
     def start(self) -> None:
-        """Start; nothing happens when it is started. A failed start may be tried again."""
-        with self._one_start:
-            self._check_open()
-            if self._started:
-                return
-            self._begun = True
-            try:
-                with translated("start"):
-                    self._start()
-                self._started, self._pid = True, os.getpid()
-            finally:
-                self._begun = self._started
-            self._check_open()  # a handler of a signal may have shut it down meanwhile
+        """Start; nothing happens when it is started.
+
+        A start that failed because of the properties may be tried again.
+        """
+        with self._one_start, translated("start"):
+            if not self.core.is_running:
+                self.core.start()
+                self._started()
+                self.core.check_running()  # a handler of a signal may have shut it down meanwhile
 
     def shutdown(self) -> None:
-        """Shut down; nothing happens when it is not started.
+        """Shut down; it cannot be started any more.
 
         May be called again, also by a handler of a signal: a second call waits for what the first
         one began.
         """
-        if self._begun:
-            self._closed = True
-            self._shutdown()
+        self.core.shutdown()
 
     def is_started(self) -> bool:
         """Whether it is started and not shut down; in a forked child it is not."""
-        return self._started and not self._closed and self._pid == os.getpid()
+        return self.core.is_running
 
     def is_closed(self) -> bool:
         """Whether it cannot be used: not started yet, or shut down."""
@@ -108,9 +107,8 @@ class Client(ABC):
 
     def check_running(self) -> None:
         """Raise ONSClientException unless it is started and not shut down."""
-        self._check_open()
-        if not self._started:
-            raise ONSClientException("the client is not started: call start() first")
+        with translated("use the client"):
+            self.core.check_running()
 
     def __enter__(self) -> Self:
         """Start."""
@@ -121,20 +119,13 @@ class Client(ABC):
         """Shut down."""
         self.shutdown()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ONSClientException("the client is shut down: create and start a new one")
-
     def _current_credentials(self) -> Credentials:
         if self._credentials is None:
             raise ONSClientException("the client has no credentials")
         return self._credentials
 
-    @abstractmethod
-    def _start(self) -> None: ...
-
-    @abstractmethod
-    def _shutdown(self) -> None: ...
+    def _started(self) -> None:  # noqa: B027 - a producer has nothing else to do
+        """Do what else belongs to a start; `shutdown` may come at any time."""
 
 
 @contextmanager

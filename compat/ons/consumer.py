@@ -153,10 +153,27 @@ class Consumer(Client):
                 self._consumer.unsubscribe(topic)
             self._listeners.pop(topic, None)
 
-    def _start(self) -> None:
-        self._consumer.start()
-        # The SDK's threads are daemons. A ported main() ends after start(), and its author
-        # expects the program to go on receiving.
+    @property
+    def core(self) -> DefaultMQPushConsumer:
+        """The client of the SDK."""
+        return self._consumer
+
+    def shutdown(self) -> None:
+        """Shut down, and let the program end."""
+        try:
+            super().shutdown()
+        finally:
+            self._ended.set()
+            keeper = self._keeper
+            if keeper is not None and keeper.is_alive():
+                keeper.join()
+
+    def _started(self) -> None:
+        """Keep the program alive.
+
+        The SDK's threads are daemons. A ported main() ends after start(), and its author expects
+        the program to go on receiving.
+        """
         self._keeper = threading.Thread(
             target=self._ended.wait, name="ons-consumer-keeper", daemon=False
         )
@@ -167,15 +184,6 @@ class Consumer(Client):
             raise ONSClientException(
                 f"the consumer cannot keep its program alive: {error}; start again with a new one"
             ) from error
-
-    def _shutdown(self) -> None:
-        try:
-            self._consumer.shutdown()
-        finally:
-            self._ended.set()
-            keeper = self._keeper
-            if keeper is not None and keeper.is_alive():
-                keeper.join()
 
     def _handle(
         self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext

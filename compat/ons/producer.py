@@ -189,11 +189,10 @@ class Producer(Client):
         """Java's spelling of `send_oneway`."""
         self.send_oneway(message)
 
-    def _start(self) -> None:
-        self._producer.start()
-
-    def _shutdown(self) -> None:
-        self._producer.shutdown()
+    @property
+    def core(self) -> DefaultMQProducer:
+        """The client of the SDK."""
+        return self._producer
 
 
 def _take_id(message: Message, core: rocketmq_py.Message) -> None:

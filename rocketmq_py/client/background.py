@@ -9,7 +9,7 @@ import heapq
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from queue import SimpleQueue
 
@@ -60,10 +60,18 @@ class EndingThread(threading.Thread):
         return True
 
 
+def who_waits() -> Iterator[threading.Thread]:
+    """Give this thread, the one that waits for it to end something, who waits for that, ..."""
+    thread = threading.current_thread()
+    yield thread
+    while isinstance(thread, EndingThread):
+        thread = thread.caller
+        yield thread
+
+
 def _waits_for(thread: threading.Thread) -> bool:
     """Whether waiting for ``thread`` here would never end, because it waits for this one."""
-    me = threading.current_thread()
-    return thread is me or (isinstance(me, EndingThread) and thread is me.caller)
+    return any(one is thread for one in who_waits())
 
 
 class TimerHandle:

@@ -1,65 +1,45 @@
 """The life of clients that only make calls: no group, no heartbeat, nobody who calls back.
 
-Answers: when such a client may call, and through which engine. Must not know what is called.
-Read on: ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py`` for the clients.
+Answers: through which engine such a client may call. Must not know what is called. Read on:
+``life.py`` for when it may, ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py``
+for the clients.
 """
 
-import threading
-from typing import Self, Unpack
+from typing import Unpack
 
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.life import Life, checked_patience
+from rocketmq_py.client.life import Client, Life
 from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import ClientConfig, ClientSettings
-from rocketmq_py.errors import NotStartedError
 
 
-class Caller:
+class Caller(Client):
     """Calls are possible between `start` and `shutdown`, or inside ``with``."""
 
     def __init__(self, **settings: Unpack[ClientSettings]) -> None:
         self.config = ClientConfig.build(None, settings)
-        self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
         self._life = Life(self._who)
         self._engine: ClientInstance | None = None
 
     def start(self) -> None:
-        """Make calls possible; connections are opened when first needed. Idempotent.
+        """Make calls possible; connections are opened when first needed.
 
-        It may be started again after `shutdown`. Raises `ForkedClientError` in a forked child.
+        Raises `MQClientException` for a second start, `ClientClosedError` after `shutdown`,
+        `ForkedClientError` in a forked child.
         """
-        with self._one_start:
-            self._life.check_process()
-            if self._life.state == "running":
-                return
-            if self._life.state in {"closed", "failed"}:
-                self._life = Life(self._who)
-            with self._life.starting():
-                instance = acquire_instance(self.config, calls_only=True)
-                self._engine = instance
-                self.config.fix()
-                self._life.at_end(lambda _: self.config.unfix())  # it may be started again
-                self._life.at_end(instance.shutdown)
-                instance.start()
-
-    def shutdown(self, timeout: float = 3.0) -> None:
-        """Close the connections, within little more than ``timeout`` seconds; idempotent."""
-        self._life.end(checked_patience(timeout))
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.shutdown()
+        with self._life.starting():
+            self._engine = instance = acquire_instance(self.config, calls_only=True)
+            self.config.fix()
+            self._life.at_end(instance.shutdown)
+            instance.start()
 
     def _who(self) -> str:
         return type(self).__name__
 
     @property
     def _instance(self) -> ClientInstance:
-        life, engine = self._life, self._engine
-        life.check_process()
-        if engine is None or life.state != "running":
-            raise NotStartedError(f"{self._who()} is not started: call start(), or use with")
+        self._life.check_running()
+        engine = self._engine
+        if engine is None:
+            raise self._life.refusal()
         return engine

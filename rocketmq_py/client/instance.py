@@ -20,6 +20,7 @@ from rocketmq_py.client.connections import Connections
 from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.client.heartbeat import Told, heartbeat_body, send_heartbeat, unregister
 from rocketmq_py.client.hooks import RPCHook
+from rocketmq_py.client.life import Life
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.client.replies import Replies
 from rocketmq_py.client.routes import RouteTable
@@ -27,13 +28,7 @@ from rocketmq_py.client.sharing import check_same
 from rocketmq_py.client.transaction_checks import TransactionChecks
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig
-from rocketmq_py.errors import (
-    ClientClosedError,
-    ForkedClientError,
-    MQClientException,
-    NotStartedError,
-    RocketMQError,
-)
+from rocketmq_py.errors import MQClientException, RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -88,11 +83,10 @@ class ClientInstance:
         self._give_back = give_back  # says whether nobody uses this instance any more
         self.config = config.copy()
         self._hooks = tuple(rpc_hooks)
-        self._pid = os.getpid()
         self.deciding = threading.Lock()
         """Held for a moment by whoever decides the outcome of a call."""
         self._lock = threading.Lock()
-        self._state = "new"  # new, running, closed, failed
+        self._life = Life(lambda: f"client {client_id}")
         self._producers: dict[str, object] = {}
         self._consumers: dict[str, ConsumerFace] = {}
         self._probes: list[Callable[[], str | None]] = []
@@ -134,6 +128,7 @@ class ClientInstance:
         self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
         self.look_at_routes = self._in_background(self._poll)
         """Ask for all routes now, in background; calls while that goes on are merged."""
+        self._close_in_order()
 
     # --- life ------------------------------------------------------------------------------
 
@@ -146,10 +141,8 @@ class ClientInstance:
         """
         self.check_usable(started=False)
         self._timer.start(THREAD_WAIT_S)
-        with self._lock:
-            if self._state == "running":
-                return
-            self._state = "running"
+        if not self._life.start_once():
+            return
         config = self.config
         every = self.schedule_every
         every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.connections.close_idle)
@@ -177,21 +170,23 @@ class ClientInstance:
 
     def end(self, timeout: float) -> None:
         """Close everything, whoever still uses it; within ``timeout`` seconds. Idempotent."""
-        deadline = monotonic() + timeout
-        with self._lock:
-            if self._state == "closed":
-                return
-            self._state = "closed"
-        self.absences.close()
-        # Order matters: no new work, then the calls in flight fail, then their callbacks run.
-        for part in (
-            self._timer,
-            self.connections,
-            self._background,
-            self._answers,
+        self._life.end(timeout)
+
+    def _close_in_order(self) -> None:
+        """Name what must be closed, the last first.
+
+        No new work, then the calls in flight fail, then their callbacks run.
+        """
+        parts: tuple[Timer | WorkerPool | Connections, ...] = (
             self._callbacks,
-        ):
-            part.close(max(JOIN_LEAST_S, deadline - monotonic()))
+            self._answers,
+            self._background,
+            self.connections,
+            self._timer,
+        )
+        for part in parts:
+            self._life.at_end(partial(_close, part))
+        self._life.at_end(lambda _: self.absences.close())
 
     def check_same(self, config: ClientConfig, rpc_hooks: tuple[RPCHook, ...]) -> None:
         """Raise `ConfigError` when a client with these cannot share this instance."""
@@ -199,20 +194,14 @@ class ClientInstance:
 
     def check_usable(self, *, started: bool = True) -> None:
         """Raise `ForkedClientError`, `ClientClosedError` or `NotStartedError` when not usable."""
-        if self._pid != os.getpid():
-            raise ForkedClientError(
-                f"client {self.client_id} was made in process {self._pid}, this is its forked "
-                f"child {os.getpid()}: make and start a new client here"
-            )
-        if self._state == "closed":
-            raise ClientClosedError(f"client {self.client_id} is shut down: make a new one")
-        if started and self._state != "running":
-            raise NotStartedError(f"client {self.client_id} is not started: call start() first")
+        if started or self._life.state == "closed":
+            self._life.check_running()
+        self._life.check_process()
 
     @property
     def is_running(self) -> bool:
         """Started and not yet shut down."""
-        return self._state == "running"
+        return self._life.state == "running"
 
     def drop_inherited(self) -> None:
         """Close what a forked child inherited, without a word to the servers (no locks taken)."""
@@ -331,7 +320,7 @@ class ClientInstance:
     def rebalance_soon(self) -> None:
         """Let every consumer rebalance now, in background; calls while one waits are merged."""
         with self._lock:
-            if self._rebalance_asked or not self._consumers or self._state != "running":
+            if self._rebalance_asked or not self._consumers or not self.is_running:
                 return
             self._rebalance_asked = True
             if self._rebalance_runs:
@@ -344,7 +333,7 @@ class ClientInstance:
     def _rebalance_rounds(self) -> None:
         while True:
             with self._lock:
-                if not self._rebalance_asked or self._state != "running":
+                if not self._rebalance_asked or not self.is_running:
                     self._rebalance_asked = self._rebalance_runs = False
                     return
                 self._rebalance_asked = False
@@ -370,7 +359,7 @@ class ClientInstance:
     def _heartbeat(self, address: str, told: Callable[[], object] = int) -> None:
         with self._lock:
             groups, consumers = list(self._producers), list(self._consumers.values())
-        if self._state != "running" or not (groups or consumers):
+        if not self.is_running or not (groups or consumers):
             told()
             return
         body = heartbeat_body(self.client_id, groups, consumers, unit_mode=self.config.unit_mode)
@@ -401,12 +390,12 @@ class ClientInstance:
 
     def _ask_for_routes(self, topics: Iterable[str]) -> None:
         for topic in topics:
-            if self._state != "running":
+            if not self.is_running:
                 return
             try:
                 self.routes.update(topic)
             except RocketMQError as error:
-                if self._state == "running":  # else nothing failed: the client itself has closed
+                if self.is_running:  # else nothing failed: the client itself has closed
                     self.routes.log_failure(topic, error)
 
     def look_again_soon(self, topic: str) -> None:
@@ -419,7 +408,7 @@ class ClientInstance:
         try:
             self.routes.look_again(topic, since)
         except RocketMQError as error:
-            if self._state == "running":
+            if self.is_running:
                 self.routes.log_failure(topic, error)
 
     def _heartbeat_round(self) -> None:
@@ -477,7 +466,7 @@ class ClientInstance:
         """Take a broker's request on the reading thread; the work happens in background."""
         if self._background.submit(self._serve, channel, command):
             return
-        if self._state == "closed":
+        if self._life.state == "closed":
             _log.debug("broker request dropped code=%d: the client is shut down", command.code)
         else:
             _log.warning("broker request dropped code=%d: background is full", command.code)
@@ -538,7 +527,7 @@ class ClientInstance:
         that are being read, callbacks that run, a rebalance. The owner of an embedded broker
         waits for it (``broker.clock.settle``).
         """
-        if self._state == "closed":
+        if self._life.state == "closed":
             return None
         with self._lock:
             consumers = list(self._consumers.values())
@@ -562,7 +551,7 @@ class ClientInstance:
 
         Where a broker came or left, the route of before is none any more.
         """
-        if self._state != "running":
+        if not self.is_running:
             return []
         found = []
         for consumer in self._consumers_now():
@@ -578,3 +567,8 @@ class ClientInstance:
                 self.look_at_routes()
             found += [(consumer.group, topic) for topic in (*topics, *outdated)]
         return found
+
+
+def _close(part: Timer | WorkerPool | Connections, timeout: float) -> None:
+    """Close a part; also who comes late gets a moment, in which threads end."""
+    part.close(max(JOIN_LEAST_S, timeout))

@@ -1,10 +1,11 @@
 """From new to running to over: who may start a client, and what ends with it.
 
-A client collects what must be undone (`Life.at_end`) while it starts, and `Life.end` undoes it on
-a thread of its own. So a handler of a signal may shut a client down while the code that it has
-interrupted starts or ends it and holds locks, and a Ctrl-C takes only the caller away, never the
-work. Nothing here takes a lock on the caller's thread. Must not know what a client does. Read on:
-``instance.py``, ``../producer/producer.py``, ``../consumer/push.py``.
+The one life cycle of all clients (`Client`), and of the instances that they share. A client
+collects what must be undone (`Life.at_end`) while it starts, and `Life.end` undoes it on a thread
+of its own. So a handler of a signal may shut a client down while the code that it has interrupted
+starts or ends it and holds locks, and a Ctrl-C takes only the caller away, never the work. Nothing
+here takes a lock on the caller's thread. Must not know what a client does. Read on:
+``instance.py``, ``caller.py``, ``../producer/producer.py``, ``../consumer/push.py``.
 """
 
 import os
@@ -12,15 +13,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
-from rocketmq_py.client.background import EndingThread
+from rocketmq_py.client.background import EndingThread, who_waits
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     ClientClosedError,
     ConfigError,
     ForkedClientError,
+    IllegalStateError,
     MQClientException,
+    NotStartedError,
     RocketMQError,
 )
 from rocketmq_py.logs import get_logger
@@ -70,6 +73,20 @@ class Life:
                 f"{os.getpid()}: make and start a new one here"
             )
 
+    def refusal(self) -> IllegalStateError:
+        """Build the error for who needs it to run while it does not."""
+        if self.state == "closed":
+            return ClientClosedError(f"{self._who()} is shut down: make a new one")
+        if self.state == "failed":
+            return NotStartedError(f"the start of {self._who()} has failed: make a new one")
+        return NotStartedError(f"{self._who()} is not started: call start(), or use a with block")
+
+    def check_running(self) -> None:
+        """Raise `ForkedClientError`, `ClientClosedError` or `NotStartedError` unless it runs."""
+        self.check_process()
+        if self.state != "running":
+            raise self.refusal()
+
     @contextmanager
     def starting(self) -> Iterator[None]:
         """Start inside this block; what it raises undoes what `at_end` has collected.
@@ -78,18 +95,11 @@ class Life:
         `ForkedClientError`, `MQClientException` for a second start, and `ClientClosedError` after
         `end` and when it was called meanwhile.
         """
-        self.check_process()
-        if self._over:
-            raise ClientClosedError(f"{self._who()} is shut down: make a new one")
-        try:
-            self._may_start.pop()
-        except IndexError:
+        if not self._take_start("starting"):
             raise MQClientException(
                 f"{self._who()} cannot be started, it is {self.state}: a client starts once, make "
                 "a new one"
-            ) from None
-        self.pid = os.getpid()  # what was only made before a fork may be started behind it
-        self._state = "starting"
+            )
         try:
             yield
             if self.state == "closed":
@@ -103,6 +113,26 @@ class Life:
             if self.state == "closed" and isinstance(error, RocketMQError):
                 raise self._ended_meanwhile() from error
             raise
+
+    def start_once(self) -> bool:
+        """Start what many use and nothing can fail of; False when somebody has started it.
+
+        Raises `ForkedClientError`, and `ClientClosedError` after `end`.
+        """
+        return self._take_start("running")
+
+    def _take_start(self, state: State) -> bool:
+        """Take the one start there is; False when it is taken."""
+        self.check_process()
+        if self._over:
+            raise self.refusal()
+        try:
+            self._may_start.pop()
+        except IndexError:
+            return False
+        self.pid = os.getpid()  # what was only made before a fork may be started behind it
+        self._state = state
+        return True
 
     def at_end(self, step: Step) -> None:
         """Undo something at the end, before what was named earlier."""
@@ -131,8 +161,7 @@ class Life:
     def _undo(self, timeout: float) -> None:
         if not self._steps and not self._in_order.locked():
             return
-        me = threading.current_thread()
-        if isinstance(me, EndingThread) and me.owner is self:
+        if any(isinstance(one, EndingThread) and one.owner is self for one in who_waits()):
             return  # a callback that a step has run: the step must not wait for itself
         thread = EndingThread(partial(self._run_steps, monotonic() + timeout), self)
         try:
@@ -152,6 +181,49 @@ class Life:
                     step(max(0.0, deadline - monotonic()))
                 except Exception:  # noqa: BLE001 - the other steps must have their turn
                     _log.exception("%s: a step of its end failed", self._who())
+
+
+class Client:
+    """What `start`, `shutdown` and ``with`` mean, whatever a client does.
+
+    It starts once: a second start raises `MQClientException`, one after `shutdown`
+    `ClientClosedError`. A forked child can only shut it down, which does nothing there: all else
+    raises `ForkedClientError`.
+    """
+
+    _life: Life
+
+    def start(self) -> None:
+        """Get ready to work."""
+        raise NotImplementedError
+
+    def shutdown(self, timeout: float = 3.0) -> None:
+        """End it, within little more than ``timeout`` seconds.
+
+        What is not done by then goes on in background. May be called again, by any thread and by
+        a handler of a signal: a second call waits for the first one's work. A `start` that is
+        under way raises `ClientClosedError`, and so does a later one.
+        """
+        self._life.end(checked_patience(timeout))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is started and not yet shut down; never in a forked child."""
+        return self._life.state == "running" and not self._life.is_foreign
+
+    def check_running(self) -> None:
+        """Raise `NotStartedError`, `ClientClosedError` or `ForkedClientError` unless it runs."""
+        self._life.check_running()
+
+    def __enter__(self) -> Self:
+        """Start, unless it is running already."""
+        if not self.is_running:
+            self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Shut down."""
+        self.shutdown()
 
 
 def checked_patience(timeout: object) -> float:

@@ -29,7 +29,7 @@ class TransactionCheck(NamedTuple):
     message: MessageExt
 
 
-Answerer: TypeAlias = Callable[[TransactionCheck], None]
+Answerer: TypeAlias = Callable[[TransactionCheck], object]
 
 
 class TransactionChecks:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from rocketmq_py.client.hooks import RPCHook
-from rocketmq_py.client.life import Life, checked_patience
+from rocketmq_py.client.life import Client, Life, checked_patience
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.config import ClientConfig, attributes_of
 from rocketmq_py.consumer.listener import (
@@ -65,7 +65,7 @@ _SQL = re.compile(
 """A comparison with a value: what SQL filters hold, and hardly a tag."""
 
 
-class DefaultMQPushConsumer(_Settings):
+class DefaultMQPushConsumer(_Settings, Client):
     """Receives messages of a group and hands them to a listener, side by side on a thread pool.
 
     `consumer_group` names the group, whose members share the messages. `config` is a
@@ -196,16 +196,6 @@ class DefaultMQPushConsumer(_Settings):
             timeout = self.config.await_termination_millis_when_shutdown / 1000
         self._life.end(checked_patience(timeout))
 
-    def __enter__(self) -> Self:
-        """Start, unless it is running already."""
-        if self._life.state != "running":
-            self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Shut down."""
-        self.shutdown()
-
     def suspend(self) -> None:
         """Stop pulling; messages that are here already still reach the listener."""
         self._running().pulls.suspend()
@@ -215,11 +205,6 @@ class DefaultMQPushConsumer(_Settings):
         member = self._running()
         member.pulls.resume()
         member.engine.rebalance_soon()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is started and not yet shut down."""
-        return self._life.state == "running" and not self._life.is_foreign
 
     # --- while it runs ------------------------------------------------------------------------
 

@@ -11,14 +11,14 @@ import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, NoReturn, Unpack
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.life import Life, checked_patience
+from rocketmq_py.client.life import Client, Life
 from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import ClientConfig, attributes_of
-from rocketmq_py.errors import ClientClosedError, MQClientException, NotStartedError, RocketMQError
+from rocketmq_py.errors import MQClientException, RocketMQError
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
@@ -44,7 +44,7 @@ START_S = 2.0
 """How long a start waits for servers; what does not answer by then is asked when it is needed."""
 
 
-class DefaultMQProducer(_Settings):
+class DefaultMQProducer(_Settings, Client):
     """Sends messages to topics.
 
     ``producer_group`` names the kind of sender. Settings are those of `ProducerConfig`, as
@@ -129,16 +129,7 @@ class DefaultMQProducer(_Settings):
         call waits for the first one's work. A `start` that is under way raises
         `ClientClosedError`.
         """
-        self._life.end(checked_patience(timeout))
-
-    def __enter__(self) -> Self:
-        """Start, unless it is running already."""
-        if self._life.state != "running":
-            self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.shutdown()
+        super().shutdown(timeout)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a producer cannot be pickled: pickle its config and start one there")
@@ -380,9 +371,7 @@ class DefaultMQProducer(_Settings):
         engine = self._engine
         if engine is not None:
             return engine
-        if self._life.state == "closed":
-            raise ClientClosedError(f"{self!r} is shut down: make a new one")
-        raise NotStartedError(f"{self!r} is not started: call start(), or use a with block")
+        raise self._life.refusal()
 
 
 def _choice(

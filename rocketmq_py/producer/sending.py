@@ -88,7 +88,7 @@ class Sender:
     def __init__(self, kernel: SendKernel, selection: QueueSelection) -> None:
         self.kernel = kernel
         self._selection = selection
-        self._unfinished: dict[int, Outgoing | _AsyncSend] = {}
+        self._unfinished: dict[int, object] = {}
         self._drained = threading.Event()
         self._draining = False
         self._closed = kernel.stop
@@ -257,12 +257,12 @@ class Sender:
     def __len__(self) -> int:
         return len(self._unfinished)
 
-    def enter(self, send: "Outgoing | _AsyncSend") -> None:
-        """Note a send that begins."""
+    def enter(self, send: object) -> None:
+        """Note a send, or the end of a transaction, that begins."""
         self._unfinished[id(send)] = send
 
-    def leave(self, send: "Outgoing | _AsyncSend") -> None:
-        """Take out a send that has ended and been told."""
+    def leave(self, send: object) -> None:
+        """Take out what has ended and been told."""
         self._unfinished.pop(id(send), None)
         if self._draining and not self._unfinished:
             self._drained.set()

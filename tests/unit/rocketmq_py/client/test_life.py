@@ -15,7 +15,13 @@ import pytest
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.life import Life, checked_patience
-from rocketmq_py.errors import ClientClosedError, ConfigError, ForkedClientError, MQClientException
+from rocketmq_py.errors import (
+    ClientClosedError,
+    ConfigError,
+    ForkedClientError,
+    MQClientException,
+    NotStartedError,
+)
 
 WAIT_S = 10.0
 PROGRAM = "tests.unit.rocketmq_py.client.interrupted_program"
@@ -203,6 +209,46 @@ def test_a_thread_of_the_client_that_ends_it_is_not_waited_for(
     pool.submit(end)
     assert returned.wait(WAIT_S)
     assert "busy" not in caplog.text
+
+
+def test_a_thread_is_not_waited_for_by_what_its_client_ends_in_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool, client, shared, returned = WorkerPool("mine", 1), life(), life(), threading.Event()
+    shared.at_end(pool.close)
+    shared.at_end(lambda _: client.end(WAIT_S))  # a callback: it is ending already
+    client.at_end(shared.end)
+
+    def end() -> None:
+        client.end(WAIT_S)
+        returned.set()
+
+    pool.submit(end)
+    assert returned.wait(WAIT_S)
+    assert "busy" not in caplog.text
+    assert "still ending" not in caplog.text
+
+
+def test_what_many_use_starts_once_and_the_others_find_it_started() -> None:
+    shared = life()
+    assert [shared.start_once(), shared.start_once()] == [True, False]
+    shared.check_running()
+    shared.end(WAIT_S)
+    with pytest.raises(ClientClosedError):
+        shared.start_once()
+
+
+def test_who_needs_a_client_that_does_not_run_is_told_why() -> None:
+    client = life()
+    with pytest.raises(NotStartedError, match="not started"):
+        client.check_running()
+    with pytest.raises(ZeroDivisionError):
+        start(client, partial(client.at_end, lambda _: None), fail)
+    with pytest.raises(NotStartedError, match="has failed"):
+        client.check_running()
+    client.end(WAIT_S)
+    with pytest.raises(ClientClosedError, match="shut down"):
+        client.check_running()
 
 
 def test_an_interpreter_that_starts_no_more_threads_ends_on_the_callers(
