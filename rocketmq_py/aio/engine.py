@@ -7,10 +7,11 @@ probe for the clock of a test. Must not know event loops.
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rocketmq_py.errors import TooManySendsError
-from rocketmq_py.message import Message
+from rocketmq_py.message import Message, MessageBatch
+from rocketmq_py.producer.halves import BegunHalf, Halves
 from rocketmq_py.producer.producer import DefaultMQProducer
 from rocketmq_py.producer.selection import MessageQueueSelector
 from rocketmq_py.producer.sending import PromptCallback, SendCallback
@@ -18,21 +19,17 @@ from rocketmq_py.send_result import MessageQueue, SendResult
 
 Result = TypeVar("Result")
 
+LARGE_BODY: Final = 32_768
+"""Bytes of a body that is made ready on another thread: to compress it takes a millisecond."""
+
 
 class ThreadedProducer(DefaultMQProducer):
     """A `DefaultMQProducer` behind another face."""
 
+    _halves: Halves | None = None
+
     def __repr__(self) -> str:
-        return f"aio.Producer({self.producer_group!r}, {self.state})"
-
-    @property
-    def state(self) -> str:
-        """What it is now: new, starting, running, failed or closed."""
-        return self._life.state
-
-    def check_running(self) -> None:
-        """Raise `NotStartedError`, `ClientClosedError` or `ForkedClientError` when it is not."""
-        self._running()
+        return f"aio.Producer({self.producer_group!r}, {self._life.state})"
 
     def add_probe(self, probe: Callable[[], str | None]) -> None:
         """Ask ``probe``, too, whether something is still worked on, until the end."""
@@ -51,6 +48,23 @@ class ThreadedProducer(DefaultMQProducer):
         future: Future[Result] = Future()
         instance.submit_callback(_run, call, future)
         return future
+
+    @property
+    def halves(self) -> Halves:
+        """The half messages of its transactions, once it runs."""
+        halves = self._halves
+        if halves is None:
+            halves = self._halves = Halves(self._running(), [])
+            self.add_probe(halves.is_busy)
+        return halves
+
+    def begin_half(self, message: Message, timeout_ms: int) -> Future[BegunHalf]:
+        """Store a message unseen, without waiting; see `Halves.begin`."""
+        self._running()
+        halves = self.halves
+        if not takes_long(message):
+            return halves.begin(message, timeout_ms=timeout_ms)
+        return self.in_background(lambda: halves.begin(message, timeout_ms=timeout_ms).result())
 
     def send_in_background(
         self,
@@ -77,6 +91,13 @@ class ThreadedProducer(DefaultMQProducer):
         )
         self.in_background(begin).add_done_callback(partial(_tell_failure, sent))
         return sent
+
+
+def takes_long(message: Message) -> bool:
+    """Whether to make a message ready would keep a loop; what is no message is refused soon."""
+    if isinstance(message, MessageBatch):
+        return True
+    return isinstance(message, Message) and len(message.body) >= LARGE_BODY
 
 
 def _run(call: Callable[[], Result], future: Future[Result]) -> None:

@@ -13,11 +13,12 @@ from functools import partial
 from typing import Final, NoReturn, Self, Unpack, overload
 
 from rocketmq_py.aio.calls import Calls, Waiting
-from rocketmq_py.aio.engine import ThreadedProducer
+from rocketmq_py.aio.engine import ThreadedProducer, takes_long
+from rocketmq_py.aio.transaction import Transaction
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import IllegalStateError
-from rocketmq_py.message import Message, MessageBatch, MessageExt
+from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
 from rocketmq_py.producer.selection import MessageQueueSelector
@@ -26,8 +27,6 @@ from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.send_result import MessageQueue, SendResult
 
-LARGE_BODY: Final = 32_768
-"""Bytes of a body that is made ready on another thread: to compress it takes a millisecond."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -87,7 +86,7 @@ class Producer:
 
     async def __aenter__(self) -> Self:
         """Start, unless it is running already."""
-        if self._threaded.state != "running":
+        if not self._threaded.is_running:
             await self.start()
         return self
 
@@ -165,7 +164,7 @@ class Producer:
         `SendTimeoutError` when there was no room in time.
         """
         calls, threaded = self._here(), self._threaded
-        send = threaded.send_in_background if _takes_long(message) else threaded.send_async
+        send = threaded.send_in_background if takes_long(message) else threaded.send_async
 
         def begin(waiting: Waiting, left_ms: int) -> Future[SendResult]:
             return send(message, waiting, timeout=left_ms, queue=queue, selector=selector, arg=arg)
@@ -255,6 +254,23 @@ class Producer:
 
         return await calls.made(begin, self._budget_ms(timeout), message)
 
+    def transaction(
+        self, message: Message, *, timeout: int | timedelta | None = None
+    ) -> Transaction:
+        """Deliver a message only if a block of code succeeds: ``async with`` this.
+
+        The message is stored where no consumer sees it, then the block runs. Its end commits, and
+        an exception, also a cancellation, rolls back. The block gets the half message and may end
+        it by itself (``half.end``). ``timeout``, in ms or as a timedelta, is for storing.
+
+        Entering it raises `MQClientException` when the message is not stored safely, and
+        `DelayConflictError` for a delay; then the block does not run. Leaving it raises when the
+        broker could not be told of the commit: the same may be repeated (``half.end``). A program
+        that dies in the block leaves it to the broker, which asks the producers of the group (see
+        `TransactionMQProducer`), and drops the message when none answers.
+        """
+        return Transaction(self._here, self._threaded, message, self._budget_ms(timeout))
+
     async def recall(self, topic: str, recall_handle: str | RecallHandle | None) -> str:
         """Take back a timer message that is not due yet; return its id.
 
@@ -324,13 +340,6 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def _takes_long(message: Message) -> bool:
-    """Whether to make a message ready would keep the loop; what is no message is refused soon."""
-    if isinstance(message, MessageBatch):
-        return True
-    return isinstance(message, Message) and len(message.body) >= LARGE_BODY
 
 
 def _busy(group: str, calls: Calls) -> str | None:

@@ -146,3 +146,20 @@ def test_time_moves_when_the_tasks_of_a_loop_wait_for_it(
 
     asyncio.run(main())
     assert len(arrived.texts) == 3
+
+
+def test_a_transaction_is_delivered_when_its_block_ends_and_never_after_an_exception(
+    rocketmq_topic: str, rocketmq_aio_producer: aio.Producer, rocketmq_recorder: Recorders
+) -> None:
+    arrived = rocketmq_recorder(rocketmq_topic)
+
+    async def main() -> None:
+        with pytest.raises(ZeroDivisionError):
+            async with rocketmq_aio_producer.transaction(Message(rocketmq_topic, b"undone")):
+                raise ZeroDivisionError
+        async with rocketmq_aio_producer.transaction(Message(rocketmq_topic, b"done")) as half:
+            assert half.message_id
+
+    asyncio.run(main())
+    arrived.expect("done", within=LATE)
+    assert arrived.texts == ["done"]

@@ -22,7 +22,7 @@ from rocketmq_py import (
     aio,
     running_clients,
 )
-from rocketmq_py.aio.producer import LARGE_BODY
+from rocketmq_py.aio.engine import LARGE_BODY
 from rocketmq_py.errors import ConfigError, MQClientException, SendFailedError
 from rocketmq_py.producer import send_kernel
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
