@@ -93,7 +93,7 @@ class ThreadedProducer(DefaultMQProducer):
         return sent
 
 
-def takes_long(message: Message) -> bool:
+def takes_long(message: object) -> bool:
     """Whether to make a message ready would keep a loop; what is no message is refused soon."""
     if isinstance(message, MessageBatch):
         return True
