@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final, TypeVar
 
+import rocketmq_py.producer.requesting  # noqa: F401 - else a loop waits while it is loaded
 from rocketmq_py.errors import TooManySendsError
 from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.halves import BegunHalf, Halves
