@@ -13,6 +13,7 @@ sockets or how a send is repeated. Read on: ``producer.py``.
 """
 
 from rocketmq_py.aio.cancellation import SendCancelledError, cancelled_send
+from rocketmq_py.aio.checks import TransactionCheck
 from rocketmq_py.aio.producer import Producer
 
-__all__ = ["Producer", "SendCancelledError", "cancelled_send"]
+__all__ = ["Producer", "SendCancelledError", "TransactionCheck", "cancelled_send"]

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import rocketmq_py.producer.requesting  # noqa: F401 - else a loop waits while it is loaded
 from rocketmq_py.errors import TooManySendsError
 from rocketmq_py.message import Message, MessageBatch
-from rocketmq_py.producer.halves import BegunHalf, Halves
+from rocketmq_py.producer.halves import AskedHalf, BegunHalf, Halves
 from rocketmq_py.producer.producer import DefaultMQProducer
 from rocketmq_py.producer.selection import MessageQueueSelector
 from rocketmq_py.producer.sending import PromptCallback, SendCallback
@@ -66,6 +66,14 @@ class ThreadedProducer(DefaultMQProducer):
         if not takes_long(message):
             return halves.begin(message, timeout_ms=timeout_ms)
         return self.in_background(lambda: halves.begin(message, timeout_ms=timeout_ms).result())
+
+    def answer_by(self, ask: Callable[[AskedHalf], object]) -> None:
+        """Give ``ask`` the half messages that brokers ask about, until the end."""
+        self.halves.answer_by(ask, self._life)
+
+    def introduce(self) -> None:
+        """Let brokers know this producer before they ask, also when it sends nothing. May block."""
+        self._running().warm_up([self.config.create_topic_key])
 
     def send_in_background(
         self,

@@ -62,10 +62,13 @@ class Outcomes:
             self.loop.call_soon(self._hand_out)
         self.on_handed_out(count)
 
-    def call(self, function: Callable[[], object]) -> None:
-        """Call a function on the loop's thread, unless the loop has closed."""
-        with suppress(RuntimeError):
+    def call(self, function: Callable[[], object]) -> bool:
+        """Call a function on the loop's thread; False when the loop has closed."""
+        try:
             self.loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            return False
+        return True
 
     # --- who counts ------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, NoReturn, Self, Unpack, overload
 
 from rocketmq_py.aio.calls import Calls, Waiting
+from rocketmq_py.aio.checks import Checks, TransactionCheck
 from rocketmq_py.aio.engine import ThreadedProducer, takes_long
 from rocketmq_py.aio.transaction import Transaction
 from rocketmq_py.client.hooks import RPCHook
@@ -38,6 +39,9 @@ class Producer:
     that uses it first; any other gets `IllegalStateError`. Hooks and sources of credentials run
     where a send begins, which is mostly the loop's thread: they must not block.
 
+    ``transaction_check`` is a coroutine function that gets a message and says what became of its
+    transaction (see `transaction`), as a `LocalTransactionState`. It runs in the loop.
+
     Use it in an ``async with`` block, or await `start` and `shutdown`. A ``with`` block does the
     same for a program that has no loop yet::
 
@@ -57,13 +61,20 @@ class Producer:
         config: ClientConfig | None = None,
         topics: Iterable[str] = (),
         rpc_hooks: Iterable[RPCHook] = (),
+        transaction_check: TransactionCheck | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
+        given: object = transaction_check
+        if given is not None and not callable(given):
+            kind = type(given).__name__
+            raise TypeError(f"transaction_check is a coroutine function, not {kind}")
         self._threaded = ThreadedProducer(
             producer_group, config=config, topics=topics, rpc_hooks=rpc_hooks, **settings
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._calls: Calls | None = None
+        self._transaction_check = transaction_check
+        self._checks: Checks | None = None
 
     # --- life ------------------------------------------------------------------------------
 
@@ -72,6 +83,9 @@ class Producer:
         self._take_loop()
         try:
             await asyncio.to_thread(self._threaded.start, check=check)
+            if self._transaction_check is not None:
+                self._here()
+                await asyncio.to_thread(self._threaded.introduce)
         except asyncio.CancelledError:
             asyncio.get_running_loop().run_in_executor(None, self._threaded.shutdown, 0)
             raise
@@ -266,8 +280,8 @@ class Producer:
         Entering it raises `MQClientException` when the message is not stored safely, and
         `DelayConflictError` for a delay; then the block does not run. Leaving it raises when the
         broker could not be told of the commit: the same may be repeated (``half.end``). A program
-        that dies in the block leaves it to the broker, which asks the producers of the group (see
-        `TransactionMQProducer`), and drops the message when none answers.
+        that dies in the block leaves it to the broker, which asks the producers of the group: they
+        answer by ``transaction_check``. It drops the message when none does.
         """
         return Transaction(self._here, self._threaded, message, self._budget_ms(timeout))
 
@@ -302,6 +316,9 @@ class Producer:
         loop = self._take_loop()
         calls = self._calls = Calls(loop)
         self._threaded.add_probe(partial(_busy, self.producer_group, calls))
+        if self._transaction_check is not None:
+            self._checks = Checks(self._transaction_check, self._threaded, calls.outcomes)
+            self._threaded.answer_by(self._checks.ask)
         return calls
 
     def _take_loop(self) -> asyncio.AbstractEventLoop:
@@ -319,13 +336,17 @@ class Producer:
         return loop
 
     def _end_waiting(self) -> None:
-        """Let no call wait for room any more."""
+        """Let no call wait for room any more, and no question be answered."""
         if self._calls is None:
             return
-        if self._loop is _running_loop():
-            self._calls.room.close()
-        else:
-            self._calls.outcomes.call(self._calls.room.close)
+        ends = [self._calls.room.close]
+        if self._checks is not None:
+            ends.append(self._checks.cancel)
+        for end in ends:
+            if self._loop is _running_loop():
+                end()
+            else:
+                self._calls.outcomes.call(end)
 
     def _budget_ms(self, timeout: int | timedelta | None) -> int:
         if timeout is None:

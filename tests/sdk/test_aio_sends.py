@@ -10,12 +10,23 @@ import pytest
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.pytest_plugin import Recorders
-from rocketmq_py import Message, MessageQueue, QueueAccess, SendResult, SendStatus, aio
+from rocketmq_py import (
+    LocalTransactionState,
+    Message,
+    MessageExt,
+    MessageQueue,
+    QueueAccess,
+    SendResult,
+    SendStatus,
+    aio,
+)
 from tests.sdk.conftest import GUARD_S, Replier
 
 SECOND = timedelta(seconds=1)
 LATE = timedelta(seconds=30)
 PATIENCE = timedelta(seconds=30)
+ASKED = timedelta(seconds=60)
+"""Brokers ask after 6 s, when they look next."""
 
 
 def body_at(access: QueueAccess, result: SendResult) -> bytes:
@@ -163,3 +174,30 @@ def test_a_transaction_is_delivered_when_its_block_ends_and_never_after_an_excep
     asyncio.run(main())
     arrived.expect("done", within=LATE)
     assert arrived.texts == ["done"]
+
+
+def test_a_transaction_that_is_left_open_is_asked_about_and_the_answer_counts(
+    rocketmq_broker: EmbeddedBroker,
+    rocketmq_topic: str,
+    rocketmq_group: str,
+    rocketmq_recorder: Recorders,
+) -> None:
+    arrived = rocketmq_recorder(rocketmq_topic)
+    asked: list[bytes] = []
+
+    async def check(message: MessageExt) -> LocalTransactionState:
+        asked.append(message.body)
+        return LocalTransactionState.COMMIT_MESSAGE
+
+    async def main() -> None:
+        async with aio.Producer(
+            f"{rocketmq_group}_asked",
+            namesrv_addr=rocketmq_broker.namesrv_addr,
+            transaction_check=check,
+        ) as producer:
+            async with producer.transaction(Message(rocketmq_topic, b"x")) as half:
+                half.end(LocalTransactionState.UNKNOW)
+            await arrived.aio.expect("x", within=ASKED)
+
+    asyncio.run(main())
+    assert asked[0] == b"x"
