@@ -16,7 +16,7 @@ from rocketmq_py.producer.halves import AskedHalf, BegunHalf, Halves
 from rocketmq_py.producer.producer import DefaultMQProducer
 from rocketmq_py.producer.selection import MessageQueueSelector
 from rocketmq_py.producer.sending import PromptCallback, SendCallback
-from rocketmq_py.send_result import MessageQueue, SendResult
+from rocketmq_py.send_result import LocalTransactionState, MessageQueue, SendResult
 
 Result = TypeVar("Result")
 
@@ -39,15 +39,17 @@ class ThreadedProducer(DefaultMQProducer):
         self._life.at_end(lambda _: instance.remove_probe(probe))
 
     def in_background(self, call: Callable[[], Result]) -> Future[Result]:
-        """Make a call that may block, on a thread that it holds up alone.
+        """Make a call that may block, on a thread that it holds up alone; a shutdown waits for it.
 
         Raises `TooManySendsError` when too many such calls wait already.
         """
-        instance = self._running().instance
-        if instance.has_callbacks_waiting:
+        engine = self._running()
+        if engine.instance.has_callbacks_waiting:
             raise TooManySendsError("too many calls wait for a thread: wait for their results")
         future: Future[Result] = Future()
-        instance.submit_callback(_run, call, future)
+        engine.sender.enter(future)
+        future.add_done_callback(engine.sender.leave)
+        engine.instance.submit_callback(_run, call, future)
         return future
 
     @property
@@ -66,6 +68,20 @@ class ThreadedProducer(DefaultMQProducer):
         if not takes_long(message):
             return halves.begin(message, timeout_ms=timeout_ms)
         return self.in_background(lambda: halves.begin(message, timeout_ms=timeout_ms).result())
+
+    def roll_back(self, begun: Future[BegunHalf]) -> None:
+        """Roll back what is stored for a task that was cancelled; a shutdown waits for it."""
+        sender = self._running().sender
+        sender.enter(begun)
+
+        def stored(_: Future[BegunHalf]) -> None:
+            try:
+                if begun.exception() is None and begun.result().state is None:
+                    begun.result().end(LocalTransactionState.ROLLBACK_MESSAGE)
+            finally:
+                sender.leave(begun)
+
+        begun.add_done_callback(stored)
 
     def answer_by(self, ask: Callable[[AskedHalf], object]) -> None:
         """Give ``ask`` the half messages that brokers ask about, until the end."""

@@ -7,6 +7,7 @@ how a half message is stored and ended; that is ``producer/halves.py``.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 
@@ -49,8 +50,9 @@ class Transaction:
         try:
             half = await calls.made(begin, self._timeout_ms)
         except asyncio.CancelledError:
-            for one in begun:
-                one.add_done_callback(_roll_back)
+            with suppress(IllegalStateError):  # the producer has ended, and the send by that
+                for one in begun:
+                    self._threaded.roll_back(one)
             raise
         if half.state is not None:
             raise _not_safe(half)
@@ -94,12 +96,6 @@ class Transaction:
 
 def _end(half: BegunHalf, state: LocalTransactionState) -> None:
     half.end(state).result()
-
-
-def _roll_back(begun: Future[BegunHalf]) -> None:
-    """Roll back what was stored for a task that was cancelled meanwhile."""
-    if begun.exception() is None and begun.result().state is None:
-        begun.result().end(LocalTransactionState.ROLLBACK_MESSAGE)
 
 
 def _not_safe(half: BegunHalf) -> SendFailedError:

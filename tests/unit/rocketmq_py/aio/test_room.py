@@ -10,6 +10,7 @@ from rocketmq_py.aio import room as room_module
 from rocketmq_py.aio.room import LOOKS_MAX, Room
 
 LONG_S = 20.0
+NEVER_S = 1_000.0
 
 
 async def turns(count: int = 3) -> None:
@@ -20,7 +21,7 @@ async def turns(count: int = 3) -> None:
 def test_as_many_go_on_as_are_let_in_those_first_that_have_waited_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(room_module, "LOOK_EVERY_S", LONG_S)
+    monkeypatch.setattr(room_module, "LOOK_EVERY_S", NEVER_S)
 
     async def main() -> None:
         room, order = Room(asyncio.get_running_loop()), []
@@ -44,7 +45,7 @@ def test_as_many_go_on_as_are_let_in_those_first_that_have_waited_longest(
 
 
 def test_a_wait_has_an_end_and_none_at_all_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room_module, "LOOK_EVERY_S", LONG_S)
+    monkeypatch.setattr(room_module, "LOOK_EVERY_S", NEVER_S)
 
     async def main() -> None:
         room = Room(asyncio.get_running_loop())
@@ -57,7 +58,7 @@ def test_a_wait_has_an_end_and_none_at_all_has_no_time(monkeypatch: pytest.Monke
 
 
 def test_a_cancelled_wait_gives_its_turn_to_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room_module, "LOOK_EVERY_S", LONG_S)
+    monkeypatch.setattr(room_module, "LOOK_EVERY_S", NEVER_S)
 
     async def main() -> None:
         room = Room(asyncio.get_running_loop())
@@ -85,7 +86,9 @@ def test_after_a_pause_some_try_again_by_themselves_until_nobody_waits() -> None
     asyncio.run(main())
 
 
-def test_a_closed_room_holds_nobody() -> None:
+def test_a_closed_room_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room_module, "LOOK_EVERY_S", NEVER_S)
+
     async def main() -> None:
         room = Room(asyncio.get_running_loop())
         waiting = asyncio.create_task(room.wait(LONG_S))

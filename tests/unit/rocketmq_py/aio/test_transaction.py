@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -26,7 +27,7 @@ from rocketmq_py.producer.halves import BegunHalf
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
-from tests.unit.rocketmq_py.aio.conftest import SEND, Held
+from tests.unit.rocketmq_py.aio.conftest import GUARD_S, SEND, Held
 from tests.unit.rocketmq_py.scripted import ScriptedCluster, stored
 
 END = RequestCode.END_TRANSACTION
@@ -78,6 +79,28 @@ def test_an_exception_rolls_back_and_goes_on(cluster: ScriptedCluster) -> None:
 
     with pytest.raises(ZeroDivisionError):
         transact(cluster, fail)
+    assert ends(cluster) == [TRANSACTION_ROLLBACK]
+
+
+def test_a_shutdown_waits_until_a_rollback_is_handed_over(cluster: ScriptedCluster) -> None:
+    told = threading.Event()
+    cluster.brokers[0].on(END, lambda *_: told.set())
+
+    async def main() -> None:
+        few: Any = {"client_callback_executor_threads": 1}
+        async with aio.Producer("G", namesrv_addr=cluster.namesrv_addr, **few) as producer:
+
+            async def fail() -> None:
+                async with producer.transaction(Message("T", b"x")):
+                    # No thread is free for a while, so that the shutdown comes first.
+                    instance = producer._threaded._running().instance
+                    instance.submit_callback(told.wait, GUARD_S)
+                    raise ZeroDivisionError
+
+            with pytest.raises(ZeroDivisionError):
+                await fail()
+
+    asyncio.run(main())
     assert ends(cluster) == [TRANSACTION_ROLLBACK]
 
 
