@@ -246,6 +246,31 @@ def test_a_cancelled_send_that_waited_for_room_is_never_sent(
     assert [one.body for one in held.broker.of(SEND)] == [b"first", b"third"]
 
 
+def test_a_cancelled_oneway_send_that_waited_for_a_thread_is_never_sent(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with aio.Producer("G", namesrv_addr=cluster.namesrv_addr, topics=["T"]) as producer:
+            instance = producer._threaded._running().instance
+            later: list[Callable[[], object]] = []
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    instance,
+                    "submit_callback",
+                    lambda task, *args: later.append(partial(task, *args)),
+                )
+                task = asyncio.create_task(producer.send_oneway(Message("T", b"x")))
+                await asyncio.sleep(0)
+                error = await cancelled(task)
+            assert not error.possibly_stored
+            (begin,) = later
+            begin()
+            assert (await producer.send(Message("T", b"y"))).msg_id
+
+    asyncio.run(main())
+    assert [one.body for one in cluster.sends()] == [b"y"]
+
+
 @pytest.mark.parametrize("code", [0, ResponseCode.MESSAGE_ILLEGAL])
 def test_a_send_that_is_cancelled_when_its_outcome_is_there_knows_it(
     cluster: ScriptedCluster, held: Held, code: int
