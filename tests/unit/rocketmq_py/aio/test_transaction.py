@@ -29,6 +29,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from tests.unit.rocketmq_py.aio.conftest import GUARD_S, SEND, Held
 from tests.unit.rocketmq_py.scripted import ScriptedCluster, stored
+from tests.waiting import until
 
 END = RequestCode.END_TRANSACTION
 
@@ -241,13 +242,13 @@ def test_without_a_free_thread_the_broker_is_told_at_once(
 def test_the_clock_of_a_test_waits_for_the_block() -> None:
     with EmbeddedBroker(topics=["T"], tcp=False, clock=VirtualClock()) as broker:
 
+        def is_undecided() -> bool:  # the send itself counts for a moment longer
+            return "1 transactions undecided" in str(broker.clock.settle(0, check=False).busy)
+
         async def main() -> None:
             async with aio.Producer("G", namesrv_addr=broker.namesrv_addr) as producer:
                 async with producer.transaction(Message("T", b"x")):
-                    for _ in range(20):  # so that the call itself does not count any more
-                        await asyncio.sleep(0)
-                    seen = await asyncio.to_thread(broker.clock.settle, 0, check=False)
-                    assert "1 transactions undecided" in str(seen.busy)
+                    await asyncio.to_thread(until, is_undecided)
                 await broker.aio.settle()
                 await broker.aio.wait_delivered("T", 1)
 
