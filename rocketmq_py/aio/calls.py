@@ -39,12 +39,8 @@ class Waiting(PromptCallback):
         self.waiter = outcomes.loop.create_future()
         self._put = outcomes.put
 
-    def on_success(self, result: SendResult) -> None:  # noqa: ARG002 - the future has it
-        """Let the task go on."""
-        self._put(self.waiter)
-
-    def on_exception(self, error: Exception) -> None:  # noqa: ARG002 - the future has it
-        """Let the task go on."""
+    def told(self, result: SendResult | None, error: Exception | None) -> None:  # noqa: ARG002
+        """Let the task go on: the future has the outcome."""
         self._put(self.waiter)
 
     def watch(self, future: Future[Result]) -> Future[Result]:
@@ -61,6 +57,7 @@ class Calls:
     """The calls of one client that are made from one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self.outcomes = Outcomes(loop)
         self.room = Room(loop)
         self.outcomes.on_handed_out = self.room.let_in

@@ -15,7 +15,7 @@ from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.halves import AskedHalf, BegunHalf, Halves
 from rocketmq_py.producer.producer import DefaultMQProducer
 from rocketmq_py.producer.selection import MessageQueueSelector
-from rocketmq_py.producer.sending import PromptCallback, SendCallback
+from rocketmq_py.producer.sending import PromptCallback
 from rocketmq_py.send_result import LocalTransactionState, MessageQueue, SendResult
 
 Result = TypeVar("Result")
@@ -94,7 +94,7 @@ class ThreadedProducer(DefaultMQProducer):
     def send_in_background(
         self,
         message: Message,
-        callback: SendCallback,
+        callback: PromptCallback,
         *,
         timeout: int,
         queue: MessageQueue | None = None,
@@ -104,7 +104,7 @@ class ThreadedProducer(DefaultMQProducer):
         """As `send_async`, but begun on a thread: to make the message ready takes long."""
         sent: Future[SendResult] = Future()
         sent.set_running_or_notify_cancel()
-        sent.add_done_callback(partial(_call_back, callback))
+        sent.add_done_callback(partial(_tell, callback))
         begin = partial(
             self.send_async,
             message,
@@ -143,9 +143,9 @@ def _tell_failure(sent: Future[SendResult], begun: Future[Future[SendResult]]) -
         sent.set_exception(error)
 
 
-def _call_back(callback: SendCallback, sent: Future[SendResult]) -> None:
+def _tell(callback: PromptCallback, sent: Future[SendResult]) -> None:
     error = sent.exception()
     if isinstance(error, Exception):
-        callback.on_exception(error)
+        callback.told(None, error)
     else:
-        callback.on_success(sent.result())
+        callback.told(sent.result(), None)

@@ -310,7 +310,7 @@ class Producer:
     def _here(self) -> Calls:
         """Give the calls of this loop; whatever forbids calls here is raised."""
         calls = self._calls
-        if calls is not None and calls.outcomes.loop is _running_loop():
+        if calls is not None and calls.loop is _running_loop():
             return calls
         self._threaded.check_running()
         loop = self._take_loop()

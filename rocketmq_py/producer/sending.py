@@ -65,6 +65,10 @@ class PromptCallback(SendCallback):
     So it costs no way through the callback threads, which is most of what a callback costs.
     """
 
+    def told(self, result: SendResult | None, error: Exception | None) -> None:
+        """Take the outcome; raises nothing."""
+        _call_back(self, result, error)
+
 
 def check_callback(callback: object) -> None:
     """Raise TypeError for what cannot be told an outcome: found before anything is sent."""
@@ -242,7 +246,7 @@ class Sender:
     ) -> None:
         """Let a callback know the outcome: code of the application on a callback thread."""
         if isinstance(callback, PromptCallback):
-            _call_back(callback, result, error)
+            callback.told(result, error)
         else:
             self.kernel.instance.submit_callback(_call_back, callback, result, error)
 
