@@ -22,6 +22,7 @@ except ModuleNotFoundError as error:
 
 from embedded_broker.kit.fixtures import (
     _rocketmq_bench,
+    rocketmq_aio_producer,
     rocketmq_broker,
     rocketmq_clock,
     rocketmq_cluster,
@@ -77,6 +78,7 @@ __all__ = [
     "pytest_runtest_setup",
     "pytest_runtest_teardown",
     "pytest_unconfigure",
+    "rocketmq_aio_producer",
     "rocketmq_broker",
     "rocketmq_clock",
     "rocketmq_cluster",

@@ -319,7 +319,7 @@ class SendTimeoutError(
 
 
 class TooManySendsError(SendFailedError, RemotingTooMuchRequestException):
-    """Too much is in flight to a broker: wait for results before sending more."""
+    """Too much is in flight or waits already: wait for results before sending more."""
 
 
 # --- protocol ------------------------------------------------------------------------------

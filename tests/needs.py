@@ -39,6 +39,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/unit/embedded_broker/inspector/test_picture.py": ("matplotlib",),
     "tests/unit/embedded_broker/kit/test_rocketmq_container.py": CONTAINERS,
     "tests/unit/embedded_broker/kit/test_threads.py": ("trio",),
+    "tests/unit/rocketmq_py/aio/test_other_loops.py": ("anyio", "trio", "uvloop"),
     "tests/unit/rocketmq_py/consumer/dispatch/test_bodies.py": COMPRESSIONS,
     "tests/unit/rocketmq_py/producer/test_send_kernel.py": COMPRESSIONS,
     "tests/unit/rocketmq_py/protocol/test_compression.py": COMPRESSIONS,
@@ -57,6 +58,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 """Test file or folder, to the packages and programs that it needs."""
 
 SOURCES = {
+    "anyio": "dependency group recipes",
     "docker": "extra containers",
     "google.protobuf": "dependency group spark",
     "grpc": "dependency group spark",
@@ -72,6 +74,7 @@ SOURCES = {
     "trio": "dependency group recipes",
     "typer": "extra cli",
     "uvicorn": "extra control",
+    "uvloop": "dependency group recipes",
     "zstandard": "extra zstd",
 }
 """What brings a package, in the words of pyproject.toml."""

@@ -1,14 +1,15 @@
 """The clients that a test gets started, and that end with it.
 
-Answers: ``rocketmq_producer``, ``rocketmq_consumer(...)`` and ``rocketmq_recorder(...)``: how each
-client is started so that nothing sent afterwards can miss it, and how it is shut down. Must not
-know: pytest. Read on: ``embedded_broker/kit/bench.py``, ``recorder.py``.
+Answers: ``rocketmq_producer``, ``rocketmq_aio_producer``, ``rocketmq_consumer(...)`` and
+``rocketmq_recorder(...)``: how each client is started so that nothing sent afterwards can miss it,
+and how it is shut down. Must not know: pytest. Read on: ``embedded_broker/kit/bench.py``,
+``recorder.py``.
 """
 
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.bench import CONSUMER_SETTINGS, Bench, EmbeddedBench
@@ -24,12 +25,24 @@ from rocketmq_py import (
 )
 from rocketmq_py.errors import ConfigError, IllegalStateError
 
+if TYPE_CHECKING:
+    from rocketmq_py import aio
+
 ListenFunction = Callable[[list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus]
 
 
 def start_producer(bench: Bench, group: str, ends: ExitStack) -> DefaultMQProducer:
     """Start a producer that is shut down with its test."""
     producer = DefaultMQProducer(group, namesrv_addr=bench.namesrv_addr)
+    ends.enter_context(producer)
+    return producer
+
+
+def start_aio_producer(bench: Bench, group: str, ends: ExitStack) -> "aio.Producer":
+    """Start a producer of the test's event loop, before there is one; it ends with its test."""
+    from rocketmq_py import aio  # loads asyncio
+
+    producer = aio.Producer(group, namesrv_addr=bench.namesrv_addr, **settings())
     ends.enter_context(producer)
     return producer
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from embedded_broker.kit.bench import Bench
     from embedded_broker.kit.clients import Consumers, Recorders
     from embedded_broker.kit.store import Store
-    from rocketmq_py import DefaultMQProducer
+    from rocketmq_py import DefaultMQProducer, aio
 
 
 def _scope(fixture_name: str, config: pytest.Config) -> str:
@@ -163,6 +163,23 @@ def rocketmq_producer(
     with ExitStack() as ends:
         group = f"{_name(request, _rocketmq_bench)}-producer"
         yield start_producer(_rocketmq_bench, group, ends)
+        _rocketmq_bench.calm()
+
+
+@pytest.fixture
+def rocketmq_aio_producer(
+    request: pytest.FixtureRequest, _rocketmq_bench: Bench
+) -> Iterator[aio.Producer]:
+    """A started producer for a coroutine: ``await rocketmq_aio_producer.send(Message(...))``.
+
+    It belongs to the event loop that uses it first, whatever runs that: ``asyncio.run``,
+    pytest-asyncio or anyio. It is shut down with the test.
+    """
+    from embedded_broker.kit.clients import start_aio_producer
+
+    with ExitStack() as ends:
+        group = f"{_name(request, _rocketmq_bench)}-aio-producer"
+        yield start_aio_producer(_rocketmq_bench, group, ends)
         _rocketmq_bench.calm()
 
 

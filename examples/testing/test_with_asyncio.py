@@ -13,18 +13,17 @@ import pytest
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.pytest_plugin import Consumers, Recorders
-from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQProducer, Message
+from rocketmq_py import ConsumeConcurrentlyStatus, Message, aio
 
 HOUR = timedelta(hours=1)
 
 
 @pytest.mark.asyncio
 async def test_a_reminder_arrives_while_the_loop_goes_on(
-    rocketmq_producer: DefaultMQProducer, rocketmq_topic: str, rocketmq_recorder: Recorders
+    rocketmq_aio_producer: aio.Producer, rocketmq_topic: str, rocketmq_recorder: Recorders
 ) -> None:
     arrived = await rocketmq_recorder.aio(rocketmq_topic)
-    message = Message(rocketmq_topic, b"renew", delay=HOUR)
-    await asyncio.wrap_future(rocketmq_producer.send_async(message))
+    await rocketmq_aio_producer.send(Message(rocketmq_topic, b"renew", delay=HOUR))
     await arrived.aio.expect_nothing(within=HOUR / 2)
     await arrived.aio.expect(b"renew", within=HOUR / 2)
 

@@ -18,6 +18,7 @@ from rocketmq_py.errors import (
     ClientClosedError,
     MQClientException,
     RequestTimeoutException,
+    TooManySendsError,
 )
 from rocketmq_py.message import Message, MessageBatch, MessageExt
 from rocketmq_py.producer.attempts import Choose
@@ -59,8 +60,14 @@ class Requester:
         if send == self._send:
             send(request, outgoing, choose)
         elif not self._instance.submit_background(send, request, outgoing, choose):
-            request.sent(ClientClosedError("the client is shut down, or has too much to do"))
+            request.sent(self._not_begun(message.topic))
         return future
+
+    def _not_begun(self, topic: str) -> Exception:
+        if self._instance.is_running:
+            told = "too many tasks wait in background: wait for replies before asking for more"
+            return TooManySendsError(told, topic=topic)
+        return ClientClosedError("the producer was shut down before the request was sent")
 
     def _prepared(self, message: Message, correlation_id: str, timeout_ms: int) -> Outgoing:
         """Make a message ready that says who asks; the caller's own gets its id only."""

@@ -20,6 +20,7 @@ from rocketmq_py.errors import (
     RemotingException,
     RocketMQError,
     SendFailedError,
+    TooManySendsError,
 )
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageBatch
@@ -71,6 +72,17 @@ class SendCallback:
             self._exception(error)
 
 
+class PromptCallback(SendCallback):
+    """A callback of the SDK's own that never blocks: any thread that has the outcome may call it.
+
+    So it costs no way through the callback threads, which is most of what a callback costs.
+    """
+
+    def told(self, result: SendResult | None, error: Exception | None) -> None:
+        """Take the outcome; raises nothing."""
+        _call_back(self, result, error)
+
+
 def check_callback(callback: object) -> None:
     """Raise TypeError for what cannot be told an outcome: found before anything is sent."""
     if isinstance(callback, SendCallback):
@@ -116,7 +128,7 @@ class Sender:
             return self._send(outgoing, attempts, timeout_ms)
         except (MQClientException, RemotingException) as error:
             if self.is_closed:
-                raise closed_error(stored=_is_stored(error)) from error
+                raise closed_error(stored=is_stored(error)) from error
             raise
         finally:
             self.unfinished.leave(outgoing)
@@ -205,8 +217,8 @@ class Sender:
         send.begin()
         return send.future
 
-    def _too_many_callbacks(self, topic: str) -> MQClientException:
-        return MQClientException(
+    def _too_many_callbacks(self, topic: str) -> TooManySendsError:
+        return TooManySendsError(
             "too many callbacks wait for their turn: those that run are too slow for so many "
             "sends. Wait for them before sending more",
             topic=topic,
@@ -218,7 +230,7 @@ class Sender:
             self._send_oneway(outgoing, choose)
         except (MQClientException, RemotingException) as error:
             if self.is_closed:
-                raise closed_error(stored=_is_stored(error)) from error
+                raise closed_error(stored=is_stored(error)) from error
             raise
 
     def _send_oneway(self, outgoing: Outgoing, choose: Choose | None) -> None:
@@ -243,8 +255,17 @@ class Sender:
         future: CallbackFuture[SendResult] = CallbackFuture(self.kernel.instance)
         future.set_exception(error)
         if callback is not None:
-            self.kernel.instance.submit_callback(_call_back, callback, None, error)
+            self.tell(callback, None, error)
         return future
+
+    def tell(
+        self, callback: SendCallback, result: SendResult | None, error: Exception | None
+    ) -> None:
+        """Let a callback know the outcome: code of the application on a callback thread."""
+        if isinstance(callback, PromptCallback):
+            callback.told(result, error)
+        else:
+            self.kernel.instance.submit_callback(_call_back, callback, result, error)
 
     def _attempts(
         self, outgoing: Outgoing, timeout_ms: float, mode: Mode, choose: Choose | None
@@ -332,7 +353,7 @@ class _AsyncSend:
             queue_max = self._sender.kernel.config.async_sender_queue
             self.end(
                 None,
-                MQClientException(
+                TooManySendsError(
                     f"{queue_max} asynchronous sends wait already (async_sender_queue): wait for "
                     "their futures before sending more",
                     topic=self._outgoing.topic,
@@ -441,8 +462,7 @@ class _AsyncSend:
         if error is not None:
             self._sender.failed(self._outgoing.message)
         if self._callback is not None:
-            instance = self._sender.kernel.instance
-            instance.submit_callback(_call_back, self._callback, result, error)
+            self._sender.tell(self._callback, result, error)
         self._sender.unfinished.leave(self)
 
     def _told(self, error: Exception) -> Exception:
@@ -451,7 +471,7 @@ class _AsyncSend:
             self._sender.is_closed and isinstance(error, (MQClientException, RemotingException))
         ):
             return error
-        closed = closed_error(stored=_is_stored(error))
+        closed = closed_error(stored=is_stored(error))
         closed.__cause__ = error
         return closed
 
@@ -462,7 +482,7 @@ def closed_error(*, stored: bool) -> ClientClosedError:
     return ClientClosedError(f"the producer was shut down before an answer came: {told}")
 
 
-def _is_stored(error: Exception) -> bool:
+def is_stored(error: Exception) -> bool:
     """Whether a broker may have a message although its send ended so."""
     if isinstance(error, SendFailedError):
         return error.possibly_stored

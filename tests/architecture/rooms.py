@@ -29,7 +29,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("errors", "threads"),
     ),
     "rocketmq_py": (
-        ("admin", "raw"),
+        ("admin", "aio", "raw"),
         ("reply",),
         ("producer", "consumer"),
         ("client",),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import rocketmq_py
+from rocketmq_py import aio
 from tests.architecture.source_tree import (
     PACKAGES,
     ROOT,
@@ -15,7 +16,12 @@ from tests.architecture.source_tree import (
     python_files,
 )
 
-PUBLIC = {"rocketmq_py", *(f"rocketmq_py.{name}" for name in rocketmq_py.__all__)}
+PUBLIC = {
+    "rocketmq_py",
+    *(f"rocketmq_py.{name}" for name in rocketmq_py.__all__),
+    "rocketmq_py.aio",
+    *(f"rocketmq_py.aio.{name}" for name in aio.__all__),
+}
 PUBLIC_MODULES = (
     "rocketmq_py.errors",
     "rocketmq_py.clock",

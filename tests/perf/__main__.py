@@ -24,6 +24,7 @@ BENCHES = (
     *timer_store.PARTS,
     "sliced",
     "client_path",
+    "aio",
     "lost_host",
     *java_load.PARTS,
     "java_consume",

@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import QueueAccess
+from rocketmq_py import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    MessageExt,
+    QueueAccess,
+    create_reply_message,
+)
 from tests.sdk.way import Way
 from tests.waiting import until
 
@@ -51,3 +59,36 @@ def way() -> Iterator[Way]:
     """The way to the broker for the clients that get it as ``address_mapper``."""
     with Way() as made:
         yield made
+
+
+Replier = Callable[[Callable[[MessageExt], bytes | None]], None]
+
+
+@pytest.fixture
+def replier(
+    rocketmq_broker: EmbeddedBroker, rocketmq_group: str, rocketmq_topic: str
+) -> Iterator[Replier]:
+    """Starts a consumer that replies what it is told; None: not at all."""
+    addr = rocketmq_broker.namesrv_addr
+    consumer = DefaultMQPushConsumer(rocketmq_group, namesrv_addr=addr)
+    with DefaultMQProducer(f"{rocketmq_group}_replies", namesrv_addr=addr) as answers:
+
+        def start(decide: Callable[[MessageExt], bytes | None]) -> None:
+            def listen(
+                messages: list[MessageExt], context: ConsumeConcurrentlyContext
+            ) -> ConsumeConcurrentlyStatus:
+                del context
+                for message in messages:
+                    body = decide(message)
+                    if body is not None:
+                        answers.send(create_reply_message(message, body))
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+            consumer.subscribe(rocketmq_topic, "*")
+            consumer.register_message_listener(listen)
+            consumer.start()
+
+        try:
+            yield start
+        finally:
+            consumer.shutdown()

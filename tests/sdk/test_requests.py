@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from rocketmq_py import (
-    ConsumeConcurrentlyContext,
-    ConsumeConcurrentlyStatus,
-    DefaultMQProducer,
-    DefaultMQPushConsumer,
-    Message,
-    MessageExt,
-    RequestTimeoutException,
-    create_reply_message,
-)
+from rocketmq_py import DefaultMQProducer, Message, MessageExt, RequestTimeoutException
+from tests.sdk.conftest import Replier
 
 PATIENCE_MS = 30_000
 """A hang guard: nobody waits so long where replies come."""
@@ -29,39 +21,6 @@ def producer(rocketmq_broker: EmbeddedBroker, rocketmq_group: str) -> Iterator[D
         f"{rocketmq_group}_asks", namesrv_addr=rocketmq_broker.namesrv_addr
     ) as made:
         yield made
-
-
-Replier = Callable[[Callable[[MessageExt], bytes | None]], None]
-
-
-@pytest.fixture
-def replier(
-    rocketmq_broker: EmbeddedBroker, rocketmq_group: str, rocketmq_topic: str
-) -> Iterator[Replier]:
-    """Starts a consumer that replies what it is told; None: not at all."""
-    addr = rocketmq_broker.namesrv_addr
-    consumer = DefaultMQPushConsumer(rocketmq_group, namesrv_addr=addr)
-    with DefaultMQProducer(f"{rocketmq_group}_replies", namesrv_addr=addr) as answers:
-
-        def start(decide: Callable[[MessageExt], bytes | None]) -> None:
-            def listen(
-                messages: list[MessageExt], context: ConsumeConcurrentlyContext
-            ) -> ConsumeConcurrentlyStatus:
-                del context
-                for message in messages:
-                    body = decide(message)
-                    if body is not None:
-                        answers.send(create_reply_message(message, body))
-                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-
-            consumer.subscribe(rocketmq_topic, "*")
-            consumer.register_message_listener(listen)
-            consumer.start()
-
-        try:
-            yield start
-        finally:
-            consumer.shutdown()
 
 
 @pytest.mark.case("T61")

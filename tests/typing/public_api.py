@@ -37,6 +37,7 @@ from rocketmq_py import (
     TransactionListener,
     TransactionMQProducer,
     TransactionSendResult,
+    aio,
     select_message_queue_by_hash,
     split_batch,
 )
@@ -68,6 +69,35 @@ def producing(producer: DefaultMQProducer, message: Message) -> None:
     assert_type(producer.send_batch(one for one in (message,)), SendResult)
     assert_type(producer.recall_message("T", result.recall_handle), str)
     assert_type(producer.send_async(message, SendCallback(print, print)), Future[SendResult])
+
+
+async def awaiting(producer: aio.Producer, message: Message, queue: MessageQueue | None) -> None:
+    """The calls of the asyncio face."""
+    result = await producer.send(message)
+    assert_type(result, SendResult)
+    assert_type(await producer.send(message, queue=queue, timeout=500), SendResult)
+    assert_type(
+        await producer.send(message, selector=lambda queues, _message, _arg: queues[0], arg=7),
+        SendResult,
+    )
+    assert_type(await producer.send_batch(one for one in (message,)), SendResult)
+    assert_type(await producer.request(message, timeout=timedelta(seconds=1)), MessageExt)
+    assert_type(await producer.recall("T", result.recall_handle), str)
+    await producer.send_oneway(message)
+    async with aio.Producer("G", namesrv_addr="127.0.0.1:9876") as started:
+        assert_type(started, aio.Producer)
+        async with started.transaction(message) as half:
+            assert_type(half.message_id, str)
+    await producer.send(message, queue=queue, selector=None)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def cancelled(error: BaseException) -> None:
+    """What a cancellation knows of its send."""
+    send = aio.cancelled_send(error)
+    assert_type(send, aio.SendCancelledError | None)
+    if send is not None:
+        assert_type(send.possibly_stored, bool)
+        assert_type(send.msg_id, str | None)
 
 
 def listener(

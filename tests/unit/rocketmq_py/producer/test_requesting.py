@@ -15,6 +15,7 @@ from rocketmq_py import (
     MessageBatch,
     MQClientException,
     RequestTimeoutException,
+    TooManySendsError,
     create_reply_message,
 )
 from rocketmq_py.message import MessageExt
@@ -79,6 +80,17 @@ def test_a_request_that_is_not_sent_says_why(start: ProducerMaker, broker: Embed
         producer.request_async(MessageBatch([Message("T", b"x")]))
     with pytest.raises(MQClientException, match="a Message is needed"):
         producer.request_async("hello")  # type: ignore[call-overload] # what users do
+
+
+def test_a_request_that_finds_too_many_tasks_in_background_says_so(
+    start: ProducerMaker, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = start(broker.namesrv_addr)
+    instance = producer._running().instance
+    monkeypatch.setattr(instance, "submit_background", lambda *_: False)
+    with pytest.raises(MQClientException, match="too many tasks wait in background") as got:
+        producer.request(Message("T", b"?"), timeout=LONG_MS)
+    assert isinstance(got.value.__cause__, TooManySendsError)
 
 
 def test_a_late_reply_is_dropped(broker: EmbeddedBroker, start: ProducerMaker) -> None:

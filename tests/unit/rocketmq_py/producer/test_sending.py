@@ -31,7 +31,7 @@ from rocketmq_py.errors import (
     SendTimeoutError,
     TooManySendsError,
 )
-from rocketmq_py.producer.sending import SendCallback
+from rocketmq_py.producer.sending import PromptCallback, SendCallback
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.conftest import ClusterMaker
@@ -74,6 +74,19 @@ def test_future_and_callback_see_the_same_result_on_a_callback_thread(
     assert told.done.wait(5)
     assert (told.results, told.errors) == ([future.result()], [])
     assert told.threads[0].startswith("rocketmq-client-callback")
+
+
+def test_a_prompt_callback_is_called_by_the_thread_that_has_the_outcome(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    class Prompt(Told, PromptCallback):
+        pass
+
+    told = Prompt()
+    future = start(cluster.namesrv_addr).send_async(Message("T", b"x"), told)
+    assert told.done.wait(5)
+    assert told.results == [future.result(5)]
+    assert not told.threads[0].startswith("rocketmq-client-callback")
 
 
 def test_what_is_sent_cannot_be_cancelled(cluster: ScriptedCluster, start: ProducerMaker) -> None:
@@ -180,7 +193,9 @@ def test_a_full_sender_queue_fails_the_future_and_does_not_block(
     futures = [producer.send_async(Message("T", b"x"), timeout=200) for _ in range(10)]
     assert not wait(futures, 10).not_done
     errors = [future.exception() for future in futures]
-    assert any("async_sender_queue" in str(error) for error in errors)
+    refused = [error for error in errors if "async_sender_queue" in str(error)]
+    assert refused
+    assert all(type(error) is TooManySendsError for error in refused)
     assert all(isinstance(error, RocketMQError) for error in errors)
 
 
