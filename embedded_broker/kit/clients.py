@@ -42,7 +42,7 @@ def start_aio_producer(bench: Bench, group: str, ends: ExitStack) -> "aio.Produc
     """Start a producer of the test's event loop, before there is one; it ends with its test."""
     from rocketmq_py import aio  # loads asyncio
 
-    producer = aio.Producer(group, namesrv_addr=bench.namesrv_addr, **settings())
+    producer = aio.Producer(group, namesrv_addr=bench.namesrv_addr)
     ends.enter_context(producer)
     return producer
 

@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 from rocketmq_py.aio.cancellation import SendCancelledError, described, log_outcome
 from rocketmq_py.aio.outcomes import Outcomes
 from rocketmq_py.aio.room import Room
+from rocketmq_py.client.activity import Book
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     MQClientException,
@@ -56,9 +57,9 @@ Begin: TypeAlias = Callable[[Waiting, int], Future[Result]]
 class Calls:
     """The calls of one client that are made from one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, book: Book) -> None:
         self.loop = loop
-        self.outcomes = Outcomes(loop)
+        self.outcomes = Outcomes(loop, book)
         self.room = Room(loop)
         self.outcomes.on_handed_out = self.room.let_in
 
@@ -70,7 +71,7 @@ class Calls:
         future: Future[Result] | None = None
         refusals: list[RemotingTooMuchRequestException] = []
         began, left_ms = monotonic(), timeout_ms
-        outcomes.begin()
+        outcomes.begin(refusals)
         try:
             while True:
                 try:
@@ -94,7 +95,7 @@ class Calls:
                 raise
             raise error from _cancelled(message, future, refusals)
         finally:
-            outcomes.end()
+            outcomes.end(refusals)
 
     async def _has_room(
         self,

@@ -49,7 +49,7 @@ class Checks:
                 CHECKS_MAX,
             )
             return
-        self._halves.enter(half)
+        self._halves.undecided.enter(half)
         self._open[half] = None
         if not self._outcomes.call(partial(self._begin, half)):
             self._leave(half)
@@ -66,7 +66,7 @@ class Checks:
 
     def _leave(self, half: AskedHalf) -> None:
         self._open.pop(half, None)
-        self._halves.leave(half)
+        self._halves.undecided.leave(half)
 
     async def _answer(self, half: AskedHalf) -> None:
         """Ask the application and tell the broker, also that nothing is known yet."""

@@ -1,7 +1,7 @@
 """The producer of threads that an asyncio producer stands on.
 
-It adds what another face needs: its name in errors, calls that block on threads of their own, and a
-probe for the clock of a test. Must not know event loops.
+Its settings are those of the face in front of it. It has what such a face needs: calls that do not
+block, threads for those that do, and books for the clock of a test. Must not know event loops.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,16 @@ from functools import partial
 from typing import Final, TypeVar
 
 import rocketmq_py.producer.requesting  # noqa: F401 - else a loop waits while it is loaded
+from rocketmq_py.client.activity import Book
+from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.errors import TooManySendsError
-from rocketmq_py.message import Message, MessageBatch
+from rocketmq_py.message import Message, MessageBatch, MessageExt
+from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.halves import AskedHalf, BegunHalf, Halves
-from rocketmq_py.producer.producer import DefaultMQProducer
-from rocketmq_py.producer.selection import MessageQueueSelector
+from rocketmq_py.producer.life import ProducerLife
+from rocketmq_py.producer.selection import Choice
 from rocketmq_py.producer.sending import PromptCallback
+from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.send_result import LocalTransactionState, MessageQueue, SendResult
 
 Result = TypeVar("Result")
@@ -24,19 +28,81 @@ LARGE_BODY: Final = 32_768
 """Bytes of a body that is made ready on another thread: to compress it takes a millisecond."""
 
 
-class ThreadedProducer(DefaultMQProducer):
-    """A `DefaultMQProducer` behind another face."""
+class ThreadedProducer(ProducerLife):
+    """A producer of threads behind another face: ``config`` is this face, which has the settings.
 
-    _halves: Halves | None = None
+    ``fix`` is called when the start has read them.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        producer_group: str,
+        topics: tuple[str, ...],
+        rpc_hooks: tuple[RPCHook, ...],
+        fix: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self.producer_group = producer_group
+        self._topics = topics
+        self._rpc_hooks = rpc_hooks
+        self._tell_fixed = fix
+        self._halves: Halves | None = None
+        self._prepare()
 
     def __repr__(self) -> str:
         return f"aio.Producer({self.producer_group!r}, {self._life.state})"
 
-    def add_probe(self, probe: Callable[[], str | None]) -> None:
-        """Ask ``probe``, too, whether something is still worked on, until the end."""
-        instance = self._running().instance
-        instance.add_probe(probe)
-        self._life.at_end(lambda _: instance.remove_probe(probe))
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings."""
+        return self._config
+
+    def _fix(self) -> None:
+        self._tell_fixed()
+
+    def use_name_servers(self, addresses: str) -> None:
+        """Use other name servers from now on, if it runs."""
+        self._life.check_process()
+        self._use_name_servers(addresses)
+
+    def open_book(self, what: str, is_over: Callable[[], bool]) -> Book:
+        """Give a book of work that the clock of a test waits for, until the end."""
+        activity = self._running().instance.activity
+        book = activity.open(f"producer {self.producer_group}", what, is_over)
+        self._life.at_end(lambda _: activity.close(book))
+        return book
+
+    # --- calls that do not block -----------------------------------------------------------
+
+    def send_async(
+        self, message: Message, callback: PromptCallback, timeout_ms: int, choose: Choice | None
+    ) -> Future[SendResult]:
+        """Begin a send."""
+        return self._running().send_async(message, timeout_ms, callback, choose)
+
+    def request_async(
+        self, message: Message, timeout_ms: int, choose: Choice | None
+    ) -> Future[MessageExt]:
+        """Begin a request, whose future gets the reply."""
+        return self._running().requester.request(message, timeout_ms, choose)
+
+    # --- calls that block ------------------------------------------------------------------
+
+    def send_oneway(self, message: Message, choose: Choice | None) -> None:
+        """Write one request, expecting nothing."""
+        engine = self._running()
+        engine.sender.send_oneway(engine.kernel.prepare(message), choose)
+
+    def recall_message(self, topic: str, handle: str | RecallHandle | None) -> str:
+        """Take back a timer message."""
+        return self._running().recall(topic, handle)
+
+    def fetch_publish_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the writable queues of a topic."""
+        return list(self._running().kernel.queues(topic))
+
+    # --- on threads of their own -----------------------------------------------------------
 
     def in_background(self, call: Callable[[], Result]) -> Future[Result]:
         """Make a call that may block, on a thread that it holds up alone; a shutdown waits for it.
@@ -47,8 +113,9 @@ class ThreadedProducer(DefaultMQProducer):
         if engine.instance.has_callbacks_waiting:
             raise TooManySendsError("too many calls wait for a thread: wait for their results")
         future: Future[Result] = Future()
-        engine.sender.enter(future)
-        future.add_done_callback(engine.sender.leave)
+        unfinished = engine.sender.unfinished
+        unfinished.enter(future)
+        future.add_done_callback(unfinished.leave)
         engine.instance.submit_callback(_run, call, future)
         return future
 
@@ -58,7 +125,6 @@ class ThreadedProducer(DefaultMQProducer):
         halves = self._halves
         if halves is None:
             halves = self._halves = Halves(self._running(), [])
-            self.add_probe(halves.is_busy)
         return halves
 
     def begin_half(self, message: Message, timeout_ms: int) -> Future[BegunHalf]:
@@ -71,15 +137,15 @@ class ThreadedProducer(DefaultMQProducer):
 
     def roll_back(self, begun: Future[BegunHalf]) -> None:
         """Roll back what is stored for a task that was cancelled; a shutdown waits for it."""
-        sender = self._running().sender
-        sender.enter(begun)
+        unfinished = self._running().sender.unfinished
+        unfinished.enter(begun)
 
         def stored(_: Future[BegunHalf]) -> None:
             try:
                 if begun.exception() is None and begun.result().state is None:
                     begun.result().end(LocalTransactionState.ROLLBACK_MESSAGE)
             finally:
-                sender.leave(begun)
+                unfinished.leave(begun)
 
         begun.add_done_callback(stored)
 
@@ -92,28 +158,14 @@ class ThreadedProducer(DefaultMQProducer):
         self._running().warm_up([self.config.create_topic_key])
 
     def send_in_background(
-        self,
-        message: Message,
-        callback: PromptCallback,
-        *,
-        timeout: int,
-        queue: MessageQueue | None = None,
-        selector: MessageQueueSelector | None = None,
-        arg: object = None,
+        self, message: Message, callback: PromptCallback, timeout_ms: int, choose: Choice | None
     ) -> Future[SendResult]:
         """As `send_async`, but begun on a thread: to make the message ready takes long."""
         sent: Future[SendResult] = Future()
         sent.set_running_or_notify_cancel()
         sent.add_done_callback(partial(_tell, callback))
-        begin = partial(
-            self.send_async,
-            message,
-            PromptCallback(sent.set_result, sent.set_exception),
-            timeout=timeout,
-            queue=queue,
-            selector=selector,
-            arg=arg,
-        )
+        teller = PromptCallback(sent.set_result, sent.set_exception)
+        begin = partial(self.send_async, message, teller, timeout_ms, choose)
         self.in_background(begin).add_done_callback(partial(_tell_failure, sent))
         return sent
 

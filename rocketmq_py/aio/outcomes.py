@@ -2,8 +2,8 @@
 
 A thread that has an outcome puts the waiting call into a queue; only the first one wakes the loop,
 which then hands out all that are there. A loop that has closed gets none, and nobody is harmed.
-Also counts the calls whose tasks have not gone on yet, for the clock of a test (``is_busy``). Must
-not know messages. Read on: ``producer.py`` for who waits.
+Also keeps the book of the calls whose tasks have not gone on yet, for the clock of a test. Must not
+know messages. Read on: ``producer.py`` for who waits.
 """
 
 import asyncio
@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
+
+from rocketmq_py.client.activity import Book
 
 HANDED_OUT_MAX: Final = 1_000
 """Outcomes that are handed out before other callbacks of the loop have their turn."""
@@ -26,14 +28,14 @@ Its task goes on in the first one. A task that awaits this task goes on two roun
 class Outcomes:
     """The calls of one event loop that wait for the client's threads."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, book: Book) -> None:
         self.loop = loop
+        self.book = book
         self._arrived: deque[asyncio.Future[None]] = deque()
         self._is_woken = False
         self._thread = threading.get_ident()
-        self._open = 0
-        self._ended = 0
-        self._ages: deque[int] = deque([0] * ROUNDS)
+        self._ended: list[object] = []
+        self._ages: deque[list[object]] = deque([[]] * ROUNDS)
         self._ages_run = False
         self.on_handed_out: Callable[[int], object] = _nothing
 
@@ -72,32 +74,29 @@ class Outcomes:
 
     # --- who counts ------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        """Count the calls that have not ended, or whose tasks may not have gone on yet."""
-        return 0 if self.loop.is_closed() else self._open
-
-    def begin(self) -> None:
+    def begin(self, call: object) -> None:
         """Count a call from now on."""
-        self._open += 1
+        self.book.enter(call)
 
-    def end(self) -> None:
+    def end(self, call: object) -> None:
         """Count it until its task has gone on, and those that wait for this task, too."""
         if self._ages_run:
-            self._ended += 1
+            self._ended.append(call)
             return
         if threading.get_ident() == self._thread:
             with suppress(RuntimeError):  # the loop has closed
                 self.loop.call_soon(self._grow_older)
                 self._ages_run = True
-                self._ended += 1
+                self._ended.append(call)
                 return
-        self._open -= 1  # the loop is gone, and the task was collected as garbage
+        self.book.leave(call)  # the loop is gone, and the task was collected as garbage
 
     def _grow_older(self) -> None:
         ages = self._ages
         ages.append(self._ended)
-        self._ended = 0
-        self._open -= ages.popleft()
+        self._ended = []
+        for call in ages.popleft():
+            self.book.leave(call)
         if any(ages):
             self.loop.call_soon(self._grow_older)
         else:

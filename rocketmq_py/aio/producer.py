@@ -6,23 +6,26 @@ is ``producer/sending.py``. Read on: ``calls.py`` for how a call is made.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
-from typing import Final, NoReturn, Self, Unpack, overload
+from typing import ClassVar, Final, NoReturn, Self, overload
+
+from attrs import define, field, setters
 
 from rocketmq_py.aio.calls import Calls, Waiting
 from rocketmq_py.aio.checks import Checks, TransactionCheck
 from rocketmq_py.aio.engine import ThreadedProducer, takes_long
 from rocketmq_py.aio.transaction import Transaction
-from rocketmq_py.client.hooks import RPCHook
-from rocketmq_py.config import ClientConfig
+from rocketmq_py.client.hooks import RPCHook, as_hooks
+from rocketmq_py.client.life import PATIENCE_S, checked_patience
+from rocketmq_py.config import as_texts, explained, setting
 from rocketmq_py.errors import IllegalStateError
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.batch import make_batch
-from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
-from rocketmq_py.producer.selection import MessageQueueSelector
+from rocketmq_py.producer.config import ProducerConfig
+from rocketmq_py.producer.selection import MessageQueueSelector, choice_of
 from rocketmq_py.producer.validation import checked_timeout
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
@@ -31,13 +34,21 @@ from rocketmq_py.send_result import MessageQueue, SendResult
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-class Producer:
+def _a_check(_owner: object, _setting: object, value: object) -> None:
+    if value is not None and not callable(value):
+        kind = type(value).__name__
+        raise TypeError(f"transaction_check is a coroutine function, not {kind}")
+
+
+@explained
+@define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
+class Producer(ProducerConfig):
     """Sends messages to topics from one event loop, and never blocks it.
 
-    ``producer_group``, ``config``, ``topics``, ``rpc_hooks`` and settings are those of
-    `DefaultMQProducer`, which does the work on threads of its own. A producer belongs to the loop
-    that uses it first; any other gets `IllegalStateError`. Hooks and sources of credentials run
-    where a send begins, which is mostly the loop's thread: they must not block.
+    ``producer_group``, ``topics``, ``rpc_hooks``, settings and `of` are those of
+    `DefaultMQProducer`; the same engine does the work on threads of its own. A producer belongs to
+    the loop that uses it first; any other gets `IllegalStateError`. Hooks and sources of
+    credentials run where a send begins, which is mostly the loop's thread: they must not block.
 
     ``transaction_check`` is a coroutine function that gets a message and says what became of its
     transaction (see `transaction`), as a `LocalTransactionState`. It runs in the loop.
@@ -54,26 +65,27 @@ class Producer:
     `cancelled_send`.
     """
 
-    def __init__(
-        self,
-        producer_group: str = DEFAULT_PRODUCER_GROUP,
-        *,
-        config: ClientConfig | None = None,
-        topics: Iterable[str] = (),
-        rpc_hooks: Iterable[RPCHook] = (),
-        transaction_check: TransactionCheck | None = None,
-        **settings: Unpack[ProducerSettings],
-    ) -> None:
-        given: object = transaction_check
-        if given is not None and not callable(given):
-            kind = type(given).__name__
-            raise TypeError(f"transaction_check is a coroutine function, not {kind}")
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ProducerConfig.FIXED_BY_START,
+        "producer_group": "",
+        "transaction_check": "",
+    }
+
+    producer_group: str = DEFAULT_PRODUCER_GROUP
+    _topics: tuple[str, ...] = field(default=(), alias="topics", kw_only=True, converter=as_texts)
+    _rpc_hooks: tuple[RPCHook, ...] = field(
+        default=(), alias="rpc_hooks", kw_only=True, converter=as_hooks
+    )
+    transaction_check: TransactionCheck | None = field(
+        default=None, kw_only=True, metadata=setting(_a_check)
+    )
+
+    def __attrs_post_init__(self) -> None:
         self._threaded = ThreadedProducer(
-            producer_group, config=config, topics=topics, rpc_hooks=rpc_hooks, **settings
+            self, self.producer_group, self._topics, self._rpc_hooks, self._fix
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._calls: Calls | None = None
-        self._transaction_check = transaction_check
         self._checks: Checks | None = None
 
     # --- life ------------------------------------------------------------------------------
@@ -83,20 +95,21 @@ class Producer:
         self._take_loop()
         try:
             await asyncio.to_thread(self._threaded.start, check=check)
-            if self._transaction_check is not None:
+            if self.transaction_check is not None:
                 self._here()
                 await asyncio.to_thread(self._threaded.introduce)
         except asyncio.CancelledError:
             asyncio.get_running_loop().run_in_executor(None, self._threaded.shutdown, 0)
             raise
 
-    async def shutdown(self, timeout: float = 3.0) -> None:
+    async def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
         """Stop sending: sends in flight get up to ``timeout`` seconds, then `ClientClosedError`.
 
         What waits for room ends at once. May be called again, and from any loop.
         """
+        patience = checked_patience(timeout)
         self._end_waiting()
-        await asyncio.to_thread(self._threaded.shutdown, timeout)
+        await asyncio.to_thread(self._threaded.shutdown, patience)
 
     async def __aenter__(self) -> Self:
         """Start, unless it is running already."""
@@ -119,20 +132,27 @@ class Producer:
         self._threaded.shutdown()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a producer cannot be pickled: pickle its config and start one there")
+        raise TypeError(
+            "a producer cannot be pickled: pickle ProducerConfig.of(producer) and start one there"
+        )
 
     def __repr__(self) -> str:
         return repr(self._threaded)
 
     @property
-    def producer_group(self) -> str:
-        """The kind of sender that this is."""
-        return self._threaded.producer_group
+    def is_running(self) -> bool:
+        """Whether it is started and not yet shut down; never in a forked child."""
+        return self._threaded.is_running
 
     @property
     def config(self) -> ProducerConfig:
-        """The settings; most of them count from the next call on when they are changed."""
-        return self._threaded.config
+        """The settings, which are the producer itself; `ProducerConfig.of` makes a copy of them."""
+        return self
+
+    def update_name_server_address(self, addresses: str) -> None:
+        """Use other name servers from now on (``host:port;host:port``)."""
+        self._assign("namesrv_addr", addresses)
+        self._threaded.use_name_servers(addresses)
 
     @property
     def client_id(self) -> str:
@@ -179,9 +199,10 @@ class Producer:
         """
         calls, threaded = self._here(), self._threaded
         send = threaded.send_in_background if takes_long(message) else threaded.send_async
+        choose = choice_of(queue, selector, message, arg)
 
         def begin(waiting: Waiting, left_ms: int) -> Future[SendResult]:
-            return send(message, waiting, timeout=left_ms, queue=queue, selector=selector, arg=arg)
+            return send(message, waiting, left_ms, choose)
 
         return await calls.made(begin, self._budget_ms(timeout), message)
 
@@ -217,7 +238,8 @@ class Producer:
         Raises for state, validation, route and connection. A selector runs on another thread.
         """
         calls, threaded = self._here(), self._threaded
-        send = partial(threaded.send_oneway, message, queue=queue, selector=selector, arg=arg)
+        choose = choice_of(queue, selector, message, arg)
+        send = partial(threaded.send_oneway, message, choose)
         await calls.made(
             lambda waiting, _: waiting.watch(threaded.in_background(send)),
             self._budget_ms(None),
@@ -258,13 +280,10 @@ class Producer:
         `DefaultMQProducer.request` raises.
         """
         calls, threaded = self._here(), self._threaded
+        choose = choice_of(queue, selector, message, arg)
 
         def begin(waiting: Waiting, left_ms: int) -> Future[MessageExt]:
-            return waiting.watch(
-                threaded.request_async(
-                    message, timeout=left_ms, queue=queue, selector=selector, arg=arg
-                )
-            )
+            return waiting.watch(threaded.request_async(message, left_ms, choose))
 
         return await calls.made(begin, self._budget_ms(timeout), message)
 
@@ -314,10 +333,9 @@ class Producer:
             return calls
         self._threaded.check_running()
         loop = self._take_loop()
-        calls = self._calls = Calls(loop)
-        self._threaded.add_probe(partial(_busy, self.producer_group, calls))
-        if self._transaction_check is not None:
-            self._checks = Checks(self._transaction_check, self._threaded, calls.outcomes)
+        calls = self._calls = Calls(loop, self._threaded.open_book("awaited calls", loop.is_closed))
+        if self.transaction_check is not None:
+            self._checks = Checks(self.transaction_check, self._threaded, calls.outcomes)
             self._threaded.answer_by(self._checks.ask)
         return calls
 
@@ -350,7 +368,7 @@ class Producer:
 
     def _budget_ms(self, timeout: int | timedelta | None) -> int:
         if timeout is None:
-            return self.config.send_msg_timeout
+            return self.send_msg_timeout
         if isinstance(timeout, timedelta):
             timeout = timeout // _MILLISECOND
         return checked_timeout(timeout)
@@ -361,9 +379,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def _busy(group: str, calls: Calls) -> str | None:
-    """Say how many calls have tasks that have not gone on yet."""
-    count = len(calls.outcomes)
-    return f"producer {group}: {count} awaited calls" if count else None

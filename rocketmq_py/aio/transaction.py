@@ -56,7 +56,7 @@ class Transaction:
             raise
         if half.state is not None:
             raise _not_safe(half)
-        self._threaded.halves.enter(self)
+        self._threaded.halves.undecided.enter(self)
         self._half = half
         return half
 
@@ -79,7 +79,7 @@ class Transaction:
                 # Not awaited: the task may be cancelled, and the exception goes on in any case.
                 self._begin_end(half, LocalTransactionState.ROLLBACK_MESSAGE)
         finally:
-            self._threaded.halves.leave(self)
+            self._threaded.halves.undecided.leave(self)
 
     async def _end(self, half: BegunHalf, state: LocalTransactionState) -> None:
         await self._here().made(

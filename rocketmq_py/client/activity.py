@@ -10,18 +10,19 @@ There are no locks here but that of a waiter: entries come and go by single step
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Book:
     """Work of one kind. Every call is safe from any thread."""
 
-    __slots__ = ("_entries", "_waiters", "_what", "_who")
+    __slots__ = ("_entries", "_is_over", "_waiters", "_what", "_who")
 
-    def __init__(self, who: str, what: str) -> None:
+    def __init__(self, who: str, what: str, is_over: Callable[[], bool] | None = None) -> None:
         self._who = who
         self._what = what
+        self._is_over = is_over
         self._entries: dict[int, object] = {}
         self._waiters: list[threading.Event] = []
 
@@ -68,7 +69,9 @@ class Book:
     def told(self) -> str | None:
         """Say how much is in it; None: nothing."""
         count = len(self._entries)
-        return f"{self._who}: {count} {self._what}" if count else None
+        if not count or (self._is_over is not None and self._is_over()):
+            return None
+        return f"{self._who}: {count} {self._what}"
 
 
 class Activity:
@@ -77,9 +80,12 @@ class Activity:
     def __init__(self) -> None:
         self._books: dict[Book, None] = {}
 
-    def open(self, who: str, what: str) -> Book:
-        """Give a new book, which counts until `close`."""
-        book = Book(who, what)
+    def open(self, who: str, what: str, is_over: Callable[[], bool] | None = None) -> Book:
+        """Give a new book, which counts until `close`, or until ``is_over`` says so.
+
+        An event loop that has closed ends nothing that it had begun: ``is_over`` is for such.
+        """
+        book = Book(who, what, is_over)
         self._books[book] = None
         return book
 

@@ -7,18 +7,22 @@ ends everything. Must not know the public face; that is ``producer.py``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from rocketmq_py.client.asking import Asker
 from rocketmq_py.client.recalling import recall_question
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingException, RocketMQError
+from rocketmq_py.message import Message
 from rocketmq_py.producer.fault import BrokerFaults
-from rocketmq_py.producer.selection import QueueSelection
+from rocketmq_py.producer.selection import Choice, QueueSelection
 from rocketmq_py.producer.send_kernel import SendKernel
-from rocketmq_py.producer.sending import Sender
+from rocketmq_py.producer.sending import SendCallback, Sender
+from rocketmq_py.producer.validation import check_recall_topic
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.handles import RecallHandle
+from rocketmq_py.send_result import SendResult
 
 if TYPE_CHECKING:
     from rocketmq_py.producer.requesting import Requester
@@ -80,8 +84,23 @@ class ProducerEngine:
             requester = self._requester = Requester(self.sender)
         return requester
 
+    def send_async(
+        self,
+        message: Message,
+        timeout_ms: int,
+        callback: SendCallback | None,
+        choose: Choice | None,
+    ) -> Future[SendResult]:
+        """Begin a send without waiting; that a message cannot be sent is an outcome, too."""
+        try:
+            outgoing = self.kernel.prepare(message)
+        except RocketMQError as error:
+            return self.sender.refused(error, callback)
+        return self.sender.send_async(outgoing, timeout_ms, callback, choose)
+
     def recall(self, topic: str, handle: str | RecallHandle | None) -> str:
         """Ask the master of the broker that is named in the handle."""
+        check_recall_topic(topic)
         question = recall_question(topic, handle, self._group)
         return Asker(self.instance).answer(question, self._config.send_msg_timeout)
 

@@ -1,35 +1,29 @@
 """The producer: what an application calls to send messages.
 
-``DefaultMQProducer`` of the original in Python's shape. Only the face and the life cycle are here:
-one message's way is in ``send_kernel.py``, retries in ``attempts.py`` and ``sending.py``,
-questions to brokers in ``client/queries.py``. Must not know frames or sockets.
+``DefaultMQProducer`` of the original in Python's shape. Only the face is here: the life cycle is
+in ``life.py``, one message's way in ``send_kernel.py``, retries are in ``attempts.py`` and
+``sending.py``, questions to brokers in ``client/queries.py``. Must not know frames or sockets.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
 
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook, as_hooks
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.life import PATIENCE_S, Client, Life
-from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import as_texts, explained
-from rocketmq_py.errors import MQClientException, RocketMQError
+from rocketmq_py.errors import MQClientException
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig
-from rocketmq_py.producer.engine import ProducerEngine
-from rocketmq_py.producer.selection import Choice, MessageQueueSelector
-from rocketmq_py.producer.send_kernel import SendKernel
+from rocketmq_py.producer.life import ProducerLife
+from rocketmq_py.producer.selection import Choice, MessageQueueSelector, choice_of
 from rocketmq_py.producer.sending import SendCallback, check_callback
-from rocketmq_py.producer.validation import check_group, check_recall_topic, checked_timeout
+from rocketmq_py.producer.validation import checked_timeout
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.send_result import MessageQueue, SendResult
@@ -37,13 +31,10 @@ from rocketmq_py.send_result import MessageQueue, SendResult
 if TYPE_CHECKING:
     from rocketmq_py.client.queries import Boundary, Queries, QueryResult
 
-START_S = 2.0
-"""How long a start waits for servers; what does not answer by then is asked when it is needed."""
-
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class DefaultMQProducer(ProducerConfig, Client):
+class DefaultMQProducer(ProducerConfig, ProducerLife):
     """Sends messages to topics.
 
     ``producer_group`` names the kind of sender. Its settings are keyword arguments, and attributes
@@ -70,68 +61,12 @@ class DefaultMQProducer(ProducerConfig, Client):
     )
 
     def __attrs_post_init__(self) -> None:
-        self._send_hooks: list[SendMessageHook] = []
-        self._forbidden_hooks: list[CheckForbiddenHook] = []
-        self._life = Life(self.__repr__)
-        self._engine: ProducerEngine | None = None
+        self._prepare()
 
     @property
     def config(self) -> ProducerConfig:
         """The settings, which are the producer itself; `ProducerConfig.of` makes a copy of them."""
         return self
-
-    # --- life ------------------------------------------------------------------------------
-
-    def start(self, *, check: bool = False) -> None:
-        """Get ready to send; no server needs to be reachable unless ``check``.
-
-        ``check=True`` asks a name server and raises `NameServerUnavailableError` when none
-        answers. Raises `MQClientException` for a wrong group, a second start, and a group that
-        has a producer in this client instance already.
-        """
-        self._life.check_process()
-        check_group(self.producer_group)
-        with self._life.starting():
-            self._start(check=check)
-
-    def _start(self, *, check: bool) -> None:
-        instance = acquire_instance(self, self._rpc_hooks)
-        try:
-            instance.register_producer(self.producer_group, self)
-        except BaseException:
-            instance.shutdown()
-            raise
-        self._fix()
-        life = self._life
-        life.at_end(instance.shutdown)
-        life.at_end(partial(self._leave, instance, self.producer_group))
-        instance.start()
-        if check:
-            instance.routes.check_name_servers(START_S * 1000)
-        kernel = SendKernel(
-            self.producer_group, self, instance, self._send_hooks, self._forbidden_hooks
-        )
-        self._engine = engine = ProducerEngine(kernel)
-        life.at_end(partial(self._drain, engine))
-        engine.warm_up(self._topics)
-
-    @staticmethod
-    def _leave(instance: ClientInstance, group: str, _timeout: float) -> None:
-        instance.unregister_producer(group)
-
-    def _drain(self, engine: ProducerEngine, timeout: float) -> None:
-        self._engine = None
-        engine.close(timeout)
-
-    def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
-        """Stop sending: sends in flight get up to ``timeout`` seconds, then `ClientClosedError`.
-
-        Returns within little more than ``timeout`` in any case; what is not done by then goes on
-        in background. May be called again, by any thread and by a handler of a signal: a second
-        call waits for the first one's work. A `start` that is under way raises
-        `ClientClosedError`.
-        """
-        super().shutdown(timeout)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -140,11 +75,6 @@ class DefaultMQProducer(ProducerConfig, Client):
 
     def __repr__(self) -> str:
         return f"DefaultMQProducer({self.producer_group!r}, {self._life.state})"
-
-    @property
-    def client_id(self) -> str:
-        """Name of this client at brokers; `NotStartedError` before the start."""
-        return self._running().instance.client_id
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -187,7 +117,7 @@ class DefaultMQProducer(ProducerConfig, Client):
         engine = self._running()
         timeout_ms = self.send_msg_timeout if timeout is None else checked_timeout(timeout)
         outgoing = engine.kernel.prepare(message)
-        choose = _choice(queue, selector, message, arg)
+        choose = choice_of(queue, selector, message, arg)
         return engine.sender.send(outgoing, timeout_ms, choose)
 
     @overload
@@ -232,12 +162,8 @@ class DefaultMQProducer(ProducerConfig, Client):
         if callback is not None:
             check_callback(callback)
         timeout_ms = self.send_msg_timeout if timeout is None else checked_timeout(timeout)
-        choose = _choice(queue, selector, message, arg)
-        try:
-            outgoing = engine.kernel.prepare(message)
-        except RocketMQError as error:
-            return engine.sender.refused(error, callback)
-        return engine.sender.send_async(outgoing, timeout_ms, callback, choose)
+        choose = choice_of(queue, selector, message, arg)
+        return engine.send_async(message, timeout_ms, callback, choose)
 
     @overload
     def send_oneway(
@@ -270,7 +196,7 @@ class DefaultMQProducer(ProducerConfig, Client):
         """
         engine = self._running()
         outgoing = engine.kernel.prepare(message)
-        engine.sender.send_oneway(outgoing, _choice(queue, selector, message, arg))
+        engine.sender.send_oneway(outgoing, choice_of(queue, selector, message, arg))
 
     def send_batch(
         self,
@@ -324,7 +250,7 @@ class DefaultMQProducer(ProducerConfig, Client):
         `TimeoutError`) when no reply came in time, `MQClientException` when the message could not
         be sent, with the reason as its cause.
         """
-        return self._request(message, timeout, _choice(queue, selector, message, arg)).result()
+        return self._request(message, timeout, choice_of(queue, selector, message, arg)).result()
 
     @overload
     def request_async(
@@ -358,7 +284,7 @@ class DefaultMQProducer(ProducerConfig, Client):
 
         Raises at once when the producer is not running, and for a message that cannot be sent.
         """
-        return self._request(message, timeout, _choice(queue, selector, message, arg))
+        return self._request(message, timeout, choice_of(queue, selector, message, arg))
 
     def _request(
         self, message: Message, timeout: int | timedelta | None, choose: Choice | None
@@ -386,9 +312,7 @@ class DefaultMQProducer(ProducerConfig, Client):
         `MQClientException` for None and for a handle that cannot be one, `MQBrokerException` 604
         when it is too late.
         """
-        engine = self._running()
-        check_recall_topic(topic)
-        return engine.recall(topic, recall_handle)
+        return self._running().recall(topic, recall_handle)
 
     # --- asking ----------------------------------------------------------------------------
 
@@ -456,8 +380,7 @@ class DefaultMQProducer(ProducerConfig, Client):
         """Use other name servers from now on (``host:port;host:port``)."""
         self._life.check_process()
         self._assign("namesrv_addr", addresses)
-        if self._engine is not None:
-            self._engine.instance.routes.set_name_servers(addresses)
+        self._use_name_servers(addresses)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -465,23 +388,3 @@ class DefaultMQProducer(ProducerConfig, Client):
         from rocketmq_py.client.queries import Queries  # most producers only send
 
         return Queries(self._running().instance, self)
-
-    def _running(self) -> ProducerEngine:
-        if self._life.pid != os.getpid():
-            self._life.check_process()
-        engine = self._engine
-        if engine is not None:
-            return engine
-        raise self._life.refusal()
-
-
-def _choice(
-    queue: MessageQueue | None,
-    selector: MessageQueueSelector | None,
-    message: Message,
-    arg: object,
-) -> Choice | None:
-    """Give who takes the queue; None: the queues take turns."""
-    if queue is None and selector is None and arg is None:
-        return None
-    return Choice(queue, selector, message, arg)

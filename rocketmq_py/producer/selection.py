@@ -143,6 +143,18 @@ class Choice:
         return queue
 
 
+def choice_of(
+    queue: MessageQueue | None,
+    selector: MessageQueueSelector | None,
+    message: Message,
+    arg: object,
+) -> Choice | None:
+    """Give who takes the queue; None: the queues take turns."""
+    if queue is None and selector is None and arg is None:
+        return None
+    return Choice(queue, selector, message, arg)
+
+
 class _Counters(threading.local):
     """The next index of every topic, per thread."""
 

@@ -84,6 +84,8 @@ async def awaiting(producer: aio.Producer, message: Message, queue: MessageQueue
     assert_type(await producer.request(message, timeout=timedelta(seconds=1)), MessageExt)
     assert_type(await producer.recall("T", result.recall_handle), str)
     await producer.send_oneway(message)
+    assert_type(aio.Producer.of(ClientConfig(), "G", connect_timeout=5), aio.Producer)
+    assert_type(producer.send_msg_timeout, int)
     async with aio.Producer("G", namesrv_addr="127.0.0.1:9876") as started:
         assert_type(started, aio.Producer)
         async with started.transaction(message) as half:

@@ -39,6 +39,7 @@ from rocketmq_py import (
     TlsConfig,
     TransactionListener,
     TransactionMQProducer,
+    aio,
     create_reply_message,
     running_clients,
     select_message_queue_by_hash,
@@ -118,6 +119,18 @@ def settings_of_a_producer(producer: P, seconds: float) -> None:
     P.of(ClientConfig(), "g", send_msg_timeot=1)  # refused
     P.of(ClientConfig(), "g", send_msg_timeout=1.5)  # refused
     P.of(ClientConfig(), 7)  # refused
+
+
+def settings_of_an_asyncio_producer(producer: aio.Producer) -> None:
+    """The same as of every producer."""
+    aio.Producer("g", send_msg_timeot=3000)  # refused
+    aio.Producer("g", send_msg_timeout=2.5)  # refused
+    aio.Producer("g", config=ClientConfig())  # refused
+    aio.Producer("g", consume_thread_min=1)  # refused
+    aio.Producer("g", transaction_check=5)  # refused
+    producer.send_msg_timeout = 2.5  # refused
+    producer.send_msg_timeot = 3000  # refused
+    aio.Producer.of(ClientConfig(), "g", send_msg_timeout=1.5)  # refused
 
 
 def settings_of_a_consumer(consumer: C, naive: datetime) -> None:

@@ -281,7 +281,9 @@ def test_a_send_that_is_cancelled_when_its_outcome_is_there_knows_it(
             await held.arrived(1)
             sender = producer._threaded._running().sender
             held.answer(1, code)
-            until(lambda: len(sender) == 0)  # the loop stands still: its task does not know yet
+            until(
+                lambda: len(sender.unfinished) == 0
+            )  # the loop stands still: its task does not know yet
             error = await cancelled(task)
             assert error.possibly_stored == (code == 0)
 

@@ -11,9 +11,15 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import Message, aio
 from rocketmq_py.aio.outcomes import HANDED_OUT_MAX, Outcomes
+from rocketmq_py.client.activity import Activity
 from tests.unit.rocketmq_py.aio.conftest import Held
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
 from tests.waiting import until
+
+
+def outcomes_of(loop: asyncio.AbstractEventLoop, activity: Activity | None = None) -> Outcomes:
+    book = (activity or Activity()).open("producer G", "awaited calls", loop.is_closed)
+    return Outcomes(loop, book)
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
@@ -28,7 +34,7 @@ class CountingLoop(asyncio.SelectorEventLoop):
 
 def test_many_outcomes_wake_the_loop_once() -> None:
     loop = CountingLoop()
-    outcomes = Outcomes(loop)
+    outcomes = outcomes_of(loop)
     handed_out: list[int] = []
     outcomes.on_handed_out = handed_out.append
     waiters = [loop.create_future() for _ in range(HANDED_OUT_MAX * 2 + 1)]
@@ -55,26 +61,28 @@ def test_many_outcomes_wake_the_loop_once() -> None:
 
 def test_a_closed_loop_is_left_alone_and_holds_nothing_up() -> None:
     loop = asyncio.new_event_loop()
-    outcomes = Outcomes(loop)
-    outcomes.begin()
-    assert len(outcomes) == 1
+    activity = Activity()
+    outcomes = outcomes_of(loop, activity)
+    outcomes.begin("a call")
+    assert activity.told() == "producer G: 1 awaited calls"
     waiter = loop.create_future()
     loop.close()
     outcomes.put(waiter)
     outcomes.call(lambda: None)
     assert not waiter.done()
-    assert len(outcomes) == 0
-    outcomes.end()
+    assert activity.told() is None
+    outcomes.end("a call")
+    assert len(outcomes.book) == 0
 
 
 def test_a_call_whose_task_is_collected_on_another_thread_counts_no_more() -> None:
     loop = asyncio.new_event_loop()
-    outcomes = Outcomes(loop)
-    outcomes.begin()
-    thread = threading.Thread(target=outcomes.end)
+    outcomes = outcomes_of(loop)
+    outcomes.begin("a call")
+    thread = threading.Thread(target=outcomes.end, args=("a call",))
     thread.start()
     thread.join()
-    assert len(outcomes) == 0
+    assert len(outcomes.book) == 0
     loop.close()
 
 
@@ -112,11 +120,11 @@ def test_a_call_counts_until_whoever_waits_for_it_has_gone_on(
             assert producer._calls is not None
             outcomes = producer._calls.outcomes
             await rounds()
-            assert len(outcomes) == 0
+            assert len(outcomes.book) == 0
             await way(lambda: producer.send(Message("T", b"x")))
-            assert len(outcomes) > 0
+            assert len(outcomes.book) > 0
             await rounds()
-            assert len(outcomes) == 0
+            assert len(outcomes.book) == 0
 
     asyncio.run(main())
 
@@ -132,7 +140,7 @@ def test_the_clock_of_a_test_waits_for_a_task_that_does_not_know_its_outcome_yet
                 return task
 
             task = loop.run_until_complete(begin())
-            until(lambda: len(producer._threaded._running().sender) == 0)
+            until(lambda: len(producer._threaded._running().sender.unfinished) == 0)
             seen = broker.clock.settle(0, check=False)
             assert "producer G: 1 awaited calls" in str(seen.busy)
             loop.run_until_complete(task)
@@ -151,7 +159,7 @@ def test_a_send_in_flight_and_one_that_waits_for_room_count(
             tasks = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(2)]
             await held.arrived(1)
             assert producer._calls is not None
-            assert len(producer._calls.outcomes) == 2
+            assert len(producer._calls.outcomes.book) == 2
             held.answer_all()
             await asyncio.gather(*tasks)
 

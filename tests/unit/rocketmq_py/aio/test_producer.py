@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import pickle
 import threading
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from rocketmq_py import (
     MessageQueue,
     NoRouteError,
     NotStartedError,
+    ProducerConfig,
     SendTimeoutError,
     aio,
     running_clients,
@@ -281,8 +283,68 @@ def test_a_send_that_the_end_of_the_producer_ends_says_whether_it_may_be_stored(
 
 
 def test_a_producer_cannot_be_pickled(cluster: ScriptedCluster) -> None:
-    with pytest.raises(TypeError, match="pickle its config"):
+    with pytest.raises(TypeError, match=r"pickle ProducerConfig\.of\(producer\)"):
         pickle.dumps(aio.Producer("G", namesrv_addr=cluster.namesrv_addr))
+
+
+# --- settings ----------------------------------------------------------------------------------
+
+
+def test_a_producer_is_its_settings_which_its_sends_obey(cluster: ScriptedCluster) -> None:
+    base = ProducerConfig(namesrv_addr=cluster.namesrv_addr, max_message_size=1)
+    producer = aio.Producer.of(base, "G", send_msg_timeout=timedelta(seconds=5))
+    assert isinstance(producer, ProducerConfig)
+    assert (producer.producer_group, producer.send_msg_timeout) == ("G", 5_000)
+    assert producer.config is producer
+    assert pickle.loads(pickle.dumps(ProducerConfig.of(producer))).max_message_size == 1  # noqa: S301 - our own bytes
+
+    async def main() -> None:
+        async with producer:
+            assert producer.is_running
+            with pytest.raises(MQClientException, match="max_message_size"):
+                await producer.send(Message("T", b"xy"))
+            producer.max_message_size = 2
+            await producer.send(Message("T", b"xy"))
+        assert not producer.is_running
+
+    asyncio.run(main())
+    assert [one.body for one in cluster.sends()] == [b"xy"]
+
+
+@pytest.mark.parametrize("name", ["producer_group", "namesrv_addr", "connect_timeout"])
+def test_what_start_has_read_cannot_be_assigned_any_more(
+    cluster: ScriptedCluster, name: str
+) -> None:
+    async def main() -> None:
+        producer = aio.Producer("G", namesrv_addr=cluster.namesrv_addr)
+        producer.connect_timeout = 5_000
+        async with producer:
+            with pytest.raises(ConfigError, match=f"{name}.*start.. has read this setting"):
+                setattr(producer, name, 1 if name == "connect_timeout" else "x:1")
+
+    asyncio.run(main())
+
+
+def test_a_running_producer_takes_other_name_servers(cluster: ScriptedCluster) -> None:
+    async def main() -> None:
+        producer = aio.Producer("G", namesrv_addr="127.0.0.1:1")
+        async with producer:
+            producer.update_name_server_address(cluster.namesrv_addr)
+            await producer.send(Message("T", b"x"))
+            assert producer.namesrv_addr == cluster.namesrv_addr
+
+    asyncio.run(main())
+
+
+def test_help_shows_each_setting_and_an_unknown_one_names_the_nearest() -> None:
+    assert "send_msg_timeout" in (inspect.getdoc(aio.Producer) or "")
+    assert "send_msg_timeout" in inspect.signature(aio.Producer).parameters
+    with pytest.raises(TypeError, match=r"Producer has no setting .* mean send_msg_timeout"):
+        aio.Producer(send_msg_timeot=1)  # type: ignore[call-arg] # the mistake
+    with pytest.raises(AttributeError, match="mean send_msg_timeout"):
+        aio.Producer().send_msg_timeot = 1  # type: ignore[attr-defined] # the mistake
+    with pytest.raises(TypeError, match="transaction_check is a coroutine function, not int"):
+        aio.Producer().transaction_check = 5  # type: ignore[assignment] # the mistake
 
 
 # --- loops -------------------------------------------------------------------------------------
@@ -350,7 +412,7 @@ def test_an_outcome_that_comes_when_the_loop_has_closed_harms_nobody(
         held.answer()
         producer._threaded.shutdown(GUARD_S)  # waits for the outcome
         assert producer._calls is not None
-        assert len(producer._calls.outcomes) == 0
+        assert producer._calls.outcomes.book.told() is None
     assert not sending.done()
     assert caplog.messages == []
     sending._log_destroy_pending = False  # type: ignore[attr-defined] # it is meant
