@@ -62,8 +62,13 @@ if TYPE_CHECKING:
         MessageModel,
         MessageSelector,
     )
+    from rocketmq_py.consumer.lite_pull import DefaultLitePullConsumer, QueueListener
     from rocketmq_py.consumer.push import DefaultMQPushConsumer
-    from rocketmq_py.consumer.settings import PushConsumerConfig
+    from rocketmq_py.consumer.settings import (
+        ConsumerConfig,
+        LitePullConsumerConfig,
+        PushConsumerConfig,
+    )
     from rocketmq_py.errors import (
         BodyTooLargeError,
         ClientClosedError,
@@ -169,8 +174,9 @@ _NAMES_OF = {
         "ConsumeOrderlyContext ConsumeOrderlyStatus DeliveryFunction DeliveryListener Listener "
         "MessageListenerConcurrently MessageListenerOrderly MessageModel MessageSelector"
     ),
+    "consumer.lite_pull": "DefaultLitePullConsumer QueueListener",
     "consumer.push": "DefaultMQPushConsumer",
-    "consumer.settings": "PushConsumerConfig",
+    "consumer.settings": "ConsumerConfig LitePullConsumerConfig PushConsumerConfig",
     "errors": (
         "BodyTooLargeError ClientClosedError ConfigError DelayConflictError "
         "DelayOutOfRangeError DelayValueError DeliveryEndedError FlowControlError "
@@ -236,9 +242,11 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeOrderlyContext",
     "ConsumeOrderlyStatus",
+    "ConsumerConfig",
     "Credentials",
     "CredentialsSource",
     "DataVersion",
+    "DefaultLitePullConsumer",
     "DefaultMQAdminExt",
     "DefaultMQProducer",
     "DefaultMQPushConsumer",
@@ -263,6 +271,7 @@ __all__ = [
     "IllegalStateError",
     "InvalidDelayError",
     "Listener",
+    "LitePullConsumerConfig",
     "LocalTransactionState",
     "MQBrokerException",
     "MQClientException",
@@ -287,6 +296,7 @@ __all__ = [
     "QueryResult",
     "QueueAccess",
     "QueueBounds",
+    "QueueListener",
     "RPCHook",
     "RecallHandle",
     "RecallNotSupportedError",

@@ -90,18 +90,22 @@ def acquire_instance(
     rpc_hooks: Iterable[RPCHook] = (),
     *,
     keep_instance_name: bool = False,
+    stream: bool = False,
     calls_only: bool = False,
 ) -> ClientInstance:
     """Return the instance of the client id that ``config`` says, making it when new.
 
     Every acquisition must be given back by `ClientInstance.shutdown`. ``calls_only``: an instance
     for whoever neither produces nor consumes. ``keep_instance_name``: leave the name ``DEFAULT``
-    as it is (broadcasting consumers name their offset file after it).
+    as it is (broadcasting consumers name their offset file after it). ``stream``: of a consumer
+    that is asked for messages, whose client id ends with ``@STREAM``.
 
     Raises `ConfigError` when the instance exists and sends elsewhere, or otherwise, than
     ``config`` and ``rpc_hooks`` ask for: its messages would go astray without a word.
     """
-    key = _Key(client_id_of(config, keep_instance_name=keep_instance_name), calls_only)
+    key = _Key(
+        client_id_of(config, keep_instance_name=keep_instance_name, stream=stream), calls_only
+    )
     hooks = tuple(rpc_hooks)
     _watch_process()
     with _pool.lock:
@@ -137,13 +141,16 @@ def _give_back(key: _Key, instance: ClientInstance) -> bool:
         return True
 
 
-def client_id_of(config: ClientConfig, *, keep_instance_name: bool = False) -> str:
-    """Build ``ip@instance[@unit]``; the name ``DEFAULT`` becomes ``pid#nanoseconds``."""
+def client_id_of(
+    config: ClientConfig, *, keep_instance_name: bool = False, stream: bool = False
+) -> str:
+    """Build ``ip@instance[@unit][@STREAM]``; the name ``DEFAULT`` becomes ``pid#nanoseconds``."""
     name = config.instance_name
     if name == INSTANCE_NAME_DEFAULT and not keep_instance_name:
         name = f"{os.getpid()}#{monotonic_ns()}"
     unit = f"@{config.unit_name}" if config.unit_name else ""
-    return f"{config.client_ip or local_address()}@{name}{unit}"
+    kind = "@STREAM" if stream else ""
+    return f"{config.client_ip or local_address()}@{name}{unit}{kind}"
 
 
 def local_address() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from random import randrange
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rocketmq_py.client.answers import lacks_queue
 from rocketmq_py.client.asking import AnyOf, Broker, Question, nothing
@@ -31,7 +31,6 @@ from rocketmq_py.send_result import MessageQueue
 if TYPE_CHECKING:
     from rocketmq_py.client.absences import Absences
     from rocketmq_py.client.instance import ClientInstance
-    from rocketmq_py.consumer.settings import PushConsumerConfig
 
 MASTER_ID = 0
 OFFSET_CALL_TIMEOUT_MS = 5_000
@@ -41,6 +40,15 @@ LONG_POLL_MS = 15_000
 PULL_TIMEOUT_MS = 30_000
 
 PUBLISH_ATTEMPTS = 3
+
+
+class CallSettings(Protocol):
+    """What the requests of a consumer say; see `ConsumerConfig`."""
+
+    unit_mode: bool
+    post_subscription_when_pull: bool
+    pull_batch_size: int
+    pull_batch_size_in_bytes: int
 
 
 class PullAsk(NamedTuple):
@@ -56,7 +64,7 @@ class PullAsk(NamedTuple):
 class ConsumerCalls(QueueRequests):
     """The requests of one consumer group member; every method may be called by any thread."""
 
-    def __init__(self, engine: ClientInstance, group: str, config: PushConsumerConfig) -> None:
+    def __init__(self, engine: ClientInstance, group: str, config: CallSettings) -> None:
         super().__init__(engine, OFFSET_CALL_TIMEOUT_MS)
         self._group = group
         self._config = config
@@ -100,7 +108,9 @@ class ConsumerCalls(QueueRequests):
         )
         self._instance.remoting.post(address, command)
 
-    def publish_retry(self, message: Message, sys_flag: int, reconsume_times: int) -> None:
+    def publish_retry(
+        self, message: Message, sys_flag: int, reconsume_times: int, reconsume_times_max: int
+    ) -> None:
         """Send to the retry topic as the inner producer does; tries up to three queues (310)."""
         routes, topic = self._instance.routes, message.topic
         properties = encode_properties(message.properties).decode()
@@ -118,7 +128,7 @@ class ConsumerCalls(QueueRequests):
                 properties=properties,
                 reconsume_times=reconsume_times,
                 unit_mode=self._config.unit_mode,
-                max_reconsume_times=self._config.reconsume_times_max,
+                max_reconsume_times=reconsume_times_max,
                 broker_name=queue.broker_name,
             )
             question = Question(
@@ -147,7 +157,7 @@ class ConsumerCalls(QueueRequests):
         except RocketMQError as error:
             self._instance.routes.log_failure(topic, error)
 
-    def send_back(self, message: MessageExt, delay_level: int) -> None:
+    def send_back(self, message: MessageExt, delay_level: int, reconsume_times_max: int) -> None:
         """Ask the broker that stores the message to deliver it again later (36)."""
         header = ConsumerSendMsgBackRequestHeader(
             offset=message.commit_log_offset,
@@ -156,7 +166,7 @@ class ConsumerCalls(QueueRequests):
             origin_msg_id=message.msg_id,
             origin_topic=message.topic,
             unit_mode=self._config.unit_mode,
-            max_reconsume_times=self._config.reconsume_times_max,
+            max_reconsume_times=reconsume_times_max,
             broker_name=message.broker_name,
         )
         code = RequestCode.CONSUMER_SEND_MSG_BACK

@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.lane import Lane
     from rocketmq_py.consumer.core.member import Dispatch, GroupMember
     from rocketmq_py.consumer.listener import Listening
-    from rocketmq_py.consumer.settings import PushConsumerConfig
 
 logger = get_logger(__name__)
 
@@ -57,9 +56,9 @@ class Inspection:
     """Looks into one member of a group."""
 
     _group: str
-    _settings: PushConsumerConfig
+    _settings: Any
     _offsets: OffsetTable
-    _listening: Listening
+    _listening: Listening | None
     _clock: Clock
     _started_ms: int
 
@@ -78,9 +77,9 @@ class Inspection:
                 told = self.running_info(
                     member.lanes, member.subscriptions(), with_stacks=with_stacks
                 )
-            case RequestCode.CONSUME_MESSAGE_DIRECTLY:
+            case RequestCode.CONSUME_MESSAGE_DIRECTLY if self._listening is not None:
                 direct = ConsumeMessageDirectlyResultRequestHeader.from_ext(fields)
-                told = self.consume(command.body, direct.broker_name or "")
+                told = self.consume(command.body, direct.broker_name or "", self._listening)
             case code:
                 logger.warning("group %s: broker request %d is not served", self._group, code)
                 return None
@@ -99,19 +98,20 @@ class Inspection:
         self, lanes: Iterable[Lane], subscriptions: list[SubscriptionData], *, with_stacks: bool
     ) -> ConsumerRunningInfo:
         """Tell how this consumer is (307)."""
-        settings = self._settings
+        settings, listening = self._settings, self._listening
+        consume_type = "CONSUME_ACTIVELY" if listening is None else "CONSUME_PASSIVELY"
         return ConsumerRunningInfo(
             properties={
                 "PROP_NAMESERVER_ADDR": settings.namesrv_addr or "",
-                "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-                "PROP_CONSUMEORDERLY": "true" if self._listening.is_orderly else "false",
-                "PROP_THREADPOOL_CORE_SIZE": str(settings.consume_thread_min),
+                "PROP_CONSUME_TYPE": consume_type,
+                "PROP_CONSUMEORDERLY": "true" if listening and listening.is_orderly else "false",
+                "PROP_THREADPOOL_CORE_SIZE": str(getattr(settings, "consume_thread_min", 0)),
                 "PROP_CLIENT_VERSION": MQVersion.V5_3_3.name,
                 "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
                 "consumerGroup": self._group,
                 "messageModel": settings.message_model.value,
                 "consumeFromWhere": settings.consume_from_where.value,
-                "consumeThreadMin": str(settings.consume_thread_min),
+                "consumeThreadMin": str(getattr(settings, "consume_thread_min", 0)),
                 "pullBatchSize": str(settings.pull_batch_size),
             },
             subscription_set=subscriptions,
@@ -132,7 +132,7 @@ class Inspection:
             last_pull_timestamp=wall_ms() - int((monotonic() - lane.fetched_at) * 1000),
         )
 
-    def consume(self, body: bytes, broker_name: str) -> ConsumeDirectlyResult:
+    def consume(self, body: bytes, broker_name: str, listening: Listening) -> ConsumeDirectlyResult:
         """Let the listener handle a stored message now, and say what came of it (309)."""
         body_size_max = self._settings.decompressed_body_max_bytes
         record = decode_record(body)
@@ -141,7 +141,7 @@ class Inspection:
             message.topic = message.properties.get(Prop.RETRY_TOPIC, message.topic)
         queue = MessageQueue(message.topic, broker_name, message.queue_id)
         began_ms = self._clock.now_ms
-        result, remark = consume_directly(self._group, self._listening, message, queue)
+        result, remark = consume_directly(self._group, listening, message, queue)
         return ConsumeDirectlyResult(
             consume_result=result,
             remark=remark,

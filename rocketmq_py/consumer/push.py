@@ -8,7 +8,6 @@ handled: ``assembly.py`` has the table of what does. Names and rules as in
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, NoReturn
@@ -16,63 +15,31 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook, as_hooks
-from rocketmq_py.client.life import Life, checked_patience
-from rocketmq_py.client.running import Foreground
-from rocketmq_py.clock import Clock, SystemClock
+from rocketmq_py.client.life import checked_patience
+from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.listener import (
-    Listener,
-    Listening,
-    MessageModel,
-    MessageSelector,
-    listening_of,
-)
+from rocketmq_py.consumer.face import SUBSCRIBE_ALL, GroupConsumer, a_clock
+from rocketmq_py.consumer.listener import Listener, Listening, MessageModel, listening_of
 from rocketmq_py.consumer.settings import PushConsumerConfig
-from rocketmq_py.consumer.subscriptions import SubscriptionTable
-from rocketmq_py.errors import (
-    BodyError,
-    ClientClosedError,
-    ConfigError,
-    MQClientException,
-    NoRouteError,
-    NotStartedError,
-    UnsupportedOperationError,
-)
+from rocketmq_py.errors import ConfigError, MQClientException
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.names import (
-    DEFAULT_CONSUMER_GROUP,
-    group_problem,
-    retry_topic,
-    topic_problem,
-)
-from rocketmq_py.send_result import MessageQueue
+from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP, retry_topic
 
 if TYPE_CHECKING:
-    from rocketmq_py.consumer.assembly import PushMember
+    from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
+    from rocketmq_py.consumer.dispatch.pool import PoolDispatch
+
+    _Consumer = GroupConsumer[PoolDispatch | OrderlyDispatch]
+else:
+    _Consumer = GroupConsumer
 
 logger = get_logger(__name__)
-
-SUBSCRIBE_ALL = "*"
-TAG = "TAG"
-
-_BLANK = re.compile(r"\s")
-_SIGN = re.compile(r"[<>='\"]")
-_SQL = re.compile(
-    r"""(?:[<>=]|\bin\s*\(|\bbetween\s)\s*(?:['"\d+-]|true\b|false\b)"""
-    r"""|\bis\s+(?:not\s+)?null\b""",
-    re.IGNORECASE,
-)
-"""A comparison with a value: what SQL filters hold, and hardly a tag."""
-
-
-def _a_clock(clock: Clock | None) -> Clock:
-    return SystemClock() if clock is None else clock
 
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class DefaultMQPushConsumer(PushConsumerConfig, Foreground):
+class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
     """Receives messages of a group and hands them to a listener, side by side on a thread pool.
 
     `consumer_group` names the group, whose members share the messages. The settings are keyword
@@ -106,16 +73,14 @@ class DefaultMQPushConsumer(PushConsumerConfig, Foreground):
     }
 
     consumer_group: str = DEFAULT_CONSUMER_GROUP
-    _clock: Clock = field(default=None, alias="clock", kw_only=True, converter=_a_clock)
+    _clock: Clock = field(default=None, alias="clock", kw_only=True, converter=a_clock)
     _rpc_hooks: tuple[RPCHook, ...] = field(
         default=(), alias="rpc_hooks", kw_only=True, converter=as_hooks
     )
 
     def __attrs_post_init__(self) -> None:
-        self._subscriptions = SubscriptionTable(self._clock)
+        super().__attrs_post_init__()
         self._listening: Listening | None = None
-        self._life = Life(self._who)
-        self._member: PushMember | None = None
 
     @property
     def config(self) -> PushConsumerConfig:
@@ -132,45 +97,6 @@ class DefaultMQPushConsumer(PushConsumerConfig, Foreground):
         return f"DefaultMQPushConsumer({self.consumer_group!r}, {self._life.state})"
 
     # --- before the start ---------------------------------------------------------------------
-
-    def subscribe(
-        self, topic: str, expression: str | MessageSelector | None = SUBSCRIBE_ALL
-    ) -> None:
-        """Subscribe to a topic. This works after `start`, too.
-
-        `expression` names tags separated by ``||``; None, "" and ``*`` mean all messages. A
-        condition on properties is a `MessageSelector.by_sql`, which a broker is asked about: by
-        this call when the consumer runs, else by `start`. A second call for a topic replaces the
-        first. Raises MQClientException for an impossible topic or expression,
-        UnsupportedOperationError for a condition that is given as tags, TypeError for an expression
-        that is no text.
-        """
-        self._life.check_process()
-        problem = topic_problem(topic)
-        if problem is not None:
-            raise MQClientException(problem, topic=topic)
-        kind = TAG
-        if isinstance(expression, MessageSelector):
-            kind, expression = expression.expression_type, expression.expression
-        if kind == TAG:
-            _check_tags(topic, expression)
-        member = self._member if self._life.state == "running" else None
-        try:
-            if member is not None:
-                member.check(topic, expression, kind)
-            self._subscriptions.put(topic, expression, kind)
-        except BodyError as error:
-            raise MQClientException(f"subscription of {topic}: {error}", topic=topic) from error
-        if member is not None:
-            member.engine.send_heartbeats(0)
-            member.engine.rebalance_soon()
-
-    def unsubscribe(self, topic: str) -> None:
-        """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
-        self._life.check_process()
-        self._subscriptions.remove(topic)
-        if self._member is not None and self._life.state == "running":
-            self._member.engine.rebalance_soon()
 
     def register_message_listener(self, listener: Listener) -> None:
         """Set who handles messages: a callable (messages, context), or an object.
@@ -247,43 +173,17 @@ class DefaultMQPushConsumer(PushConsumerConfig, Foreground):
 
         group = self.consumer_group
         calls = ConsumerCalls(self._running().engine, group, self)
-        if not SendBack(group, calls).send(message, delay_level):
+        if not SendBack(group, calls, self).send(message, delay_level):
             raise MQClientException(
                 f"message {message.msg_id} was neither sent back nor published again; the log "
                 "says why",
                 topic=message.topic,
             )
 
-    def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the readable queues of a topic; NoRouteError when nobody knows it."""
-        routes = self._running().engine.routes
-        routes.route(topic)
-        queues = routes.subscribe_queues(topic)
-        if queues is None:
-            raise NoRouteError(f"no route of topic {topic}: does it exist?", topic=topic)
-        return sorted(queues)
-
-    def assigned_queues(self) -> list[MessageQueue]:
-        """Return the queues that this member has now, the retry topic's included."""
-        return sorted(self._running().rebalancer.queues())
-
-    @property
-    def client_id(self) -> str:
-        """Name of this client in its group; NotStartedError before the start."""
-        self._life.check_process()
-        if self._member is None:
-            raise NotStartedError("the client id is made by start()")
-        return self._member.engine.client_id
-
     # --- inside -------------------------------------------------------------------------------
 
     def _checked(self) -> Listening:
-        group = self.consumer_group
-        problem = group_problem(group)
-        if problem is None and group == DEFAULT_CONSUMER_GROUP:
-            problem = f"consumer_group must not be {DEFAULT_CONSUMER_GROUP}: choose a name"
-        if problem is not None:
-            raise MQClientException(problem)
+        self._check_group()
         if self._listening is None:
             raise MQClientException(
                 "there is no listener: call register_message_listener before start"
@@ -297,68 +197,18 @@ class DefaultMQPushConsumer(PushConsumerConfig, Foreground):
         return self._listening
 
     def _start(self, listening: Listening) -> None:
-        from rocketmq_py.client.pool import acquire_instance
         from rocketmq_py.consumer.assembly import Basis, push_member
 
-        group, life = self.consumer_group, self._life
-        if not self._subscriptions.topics():
+        group, subscriptions = self.consumer_group, self._subscriptions
+        if not subscriptions.topics():
             logger.warning(
                 "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
             )
         if self.message_model is MessageModel.CLUSTERING:
-            self._subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
-        instance = acquire_instance(
+            subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
+        self._join(
             self,
-            self._rpc_hooks,
-            keep_instance_name=self.message_model is MessageModel.BROADCASTING,
+            lambda engine: push_member(
+                Basis(group, engine, self, subscriptions, self._clock), listening
+            ),
         )
-        basis = Basis(group, instance, self, self._subscriptions, self._clock)
-        member = push_member(basis, listening)
-        try:
-            instance.register_consumer(group, member)
-        except BaseException:
-            instance.shutdown()
-            raise
-        self._fix()
-        self._member = member
-        life.at_end(instance.shutdown)
-        life.at_end(member.end)
-        instance.start()
-        member.start()
-
-    def _who(self) -> str:
-        return f"consumer of group {self.consumer_group}"
-
-    def _running(self) -> PushMember:
-        self._life.check_process()
-        member = self._member
-        if member is not None and self._life.state == "running":
-            return member
-        if self._life.state == "closed":
-            raise ClientClosedError(f"{self._who()} is shut down")
-        raise NotStartedError(f"{self._who()} is not started")
-
-
-def _check_tags(topic: str, expression: object) -> None:
-    """Refuse conditions, and warn of tags that are hardly meant so.
-
-    A tag may hold blanks, quotes and signs, and would match a message that has just this tag.
-    """
-    if expression is None:
-        return
-    if not isinstance(expression, str):
-        kind = type(expression).__name__
-        raise TypeError(f"subscription of {topic}: an expression is a str, not {kind}")
-    for tag in filter(None, map(str.strip, expression.split("||"))):
-        if _BLANK.search(tag) and _SQL.search(tag):
-            raise UnsupportedOperationError(
-                f"subscription of {topic}: {expression!r} is no tag expression; a condition is "
-                "given as MessageSelector.by_sql(...), tags are separated by ||"
-            )
-        if _BLANK.search(tag) or _SIGN.search(tag):
-            logger.warning(
-                "subscription of %s: only messages whose tag is just %r match; tags are separated "
-                "by ||, and a condition is given as MessageSelector.by_sql(...)",
-                topic,
-                tag,
-            )

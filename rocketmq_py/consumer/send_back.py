@@ -6,6 +6,7 @@ Facts: `DefaultMQPushConsumerImpl.sendMessageBack`, ``sendMessageBackAsNormalMes
 """
 
 from bisect import bisect_left
+from typing import Protocol
 
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Later, Outcome
@@ -40,12 +41,21 @@ _LEFT_OUT = (
 )
 
 
+class RetrySettings(Protocol):
+    """How often messages come again; see `PushConsumerConfig`."""
+
+    @property
+    def reconsume_times_max(self) -> int:
+        """Attempts after the first one."""
+
+
 class SendBack:
     """Second deliveries for one group."""
 
-    def __init__(self, group: str, calls: ConsumerCalls) -> None:
+    def __init__(self, group: str, calls: ConsumerCalls, settings: RetrySettings) -> None:
         self._group = group
         self._calls = calls
+        self._settings = settings
 
     def arrange(self, message: MessageExt, outcome: Outcome) -> bool:
         """Arrange what an outcome says; False when no broker took the message back."""
@@ -69,7 +79,7 @@ class SendBack:
         the level of its attempt. Blocks until brokers have answered.
         """
         try:
-            self._calls.send_back(message, delay_level)
+            self._calls.send_back(message, delay_level, self._settings.reconsume_times_max)
         except RocketMQError as error:
             self._tell(message, "is not sent back, it is published again", error)
         else:
@@ -103,7 +113,8 @@ class SendBack:
         properties.setdefault(Prop.ORIGIN_MESSAGE_ID, message.msg_id)
         properties[Prop.RETRY_TOPIC] = message.topic
         properties[Prop.DELAY] = str(FIRST_RETRY_LEVEL + message.reconsume_times)
-        self._calls.publish_retry(copy, sys_flag, message.reconsume_times + 1)
+        most = self._settings.reconsume_times_max
+        self._calls.publish_retry(copy, sys_flag, message.reconsume_times + 1, most)
 
 
 class NoRetries:

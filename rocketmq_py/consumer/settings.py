@@ -69,8 +69,8 @@ def parse_instant(text: str) -> datetime:
 
 @explained
 @define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
-class PushConsumerConfig(ClientConfig):
-    """Settings of one push consumer.
+class ConsumerConfig(ClientConfig):
+    """Settings of every consumer.
 
     Arguments
     ---------
@@ -83,14 +83,8 @@ class PushConsumerConfig(ClientConfig):
         CONSUME_FROM_TIMESTAMP.
     allocate_strategy
         How the members share queues; the same in every member.
-    consume_thread_min, consume_thread_max
-        Listener threads, made on demand: the work queue is unbounded, so ``min`` is the real
-        number; ``max`` bounds `DefaultMQPushConsumer.update_core_pool_size`.
-    consume_message_batch_max_size
-        Messages per listener call.
-    consume_concurrently_max_span, pull_threshold_for_queue, pull_threshold_size_for_queue
-        Flow control of one queue: largest distance between unfinished offsets, cached messages,
-        cached MiB. Above one of them pulling waits.
+    pull_threshold_for_queue, pull_threshold_size_for_queue
+        Flow control of one queue: cached messages, cached MiB. Above one of them pulling waits.
     pull_threshold_for_topic, pull_threshold_size_for_topic
         -1, or limits that are divided by the number of this member's queues at each rebalance
         and replace the two limits of a queue.
@@ -98,33 +92,16 @@ class PushConsumerConfig(ClientConfig):
         Pause between a pull that found messages and the next, in ms, or a timedelta.
     pull_batch_size, pull_batch_size_in_bytes
         Messages and bytes that one pull asks for at most.
-    max_reconsume_times
-        Attempts after the first one before the dead letters; -1 = 16, and no limit for an orderly
-        listener.
     local_offset_store_dir
         Directory for the offsets of a broadcasting consumer; "" is ``.rocketmq_offsets`` in the
         user's home, as of Java clients. The file is named by client id and group, so another
         ``instance_name`` has offsets of its own.
-    suspend_current_queue_time_millis
-        Pause of a queue whose orderly listener did not handle a message, 10 to 30,000 ms, or a
-        timedelta.
-    consume_timeout
-        Minutes (or a timedelta of them) that one listener call may take before its messages are
-        sent back; an orderly listener may take any time.
-    await_termination_millis_when_shutdown
-        How long `shutdown` waits for running listeners, in ms, or a timedelta.
     post_subscription_when_pull
         Send the tag expression with each pull.
     pull_time_delay_millis_when_exception
         Pause after a failed pull in ms, or a timedelta. In a test that lets a broker crash, 10
         saves most of a second.
     """
-
-    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
-        **ClientConfig.FIXED_BY_START,
-        "consume_thread_min": "call update_core_pool_size",
-        "consume_timeout": "",
-    }
 
     message_model: MessageModel = field(
         default=MessageModel.CLUSTERING, metadata=setting(member_of(MessageModel))
@@ -137,10 +114,6 @@ class PushConsumerConfig(ClientConfig):
     allocate_strategy: AllocateMessageQueueStrategy = field(
         factory=AllocateMessageQueueAveragely, metadata=setting(_a_strategy)
     )
-    consume_thread_min: int = field(default=20, metadata=setting(within(1, 1000)))
-    consume_thread_max: int = field(default=20, metadata=setting(within(1, 1000)))
-    consume_message_batch_max_size: int = field(default=1, metadata=setting(within(1, 1024)))
-    consume_concurrently_max_span: int = field(default=2000, metadata=setting(within(1, 65_535)))
     pull_threshold_for_queue: int = field(default=1000, metadata=setting(within(1, 65_535)))
     pull_threshold_size_for_queue: int = field(default=100, metadata=setting(within(1, 1024)))
     pull_threshold_for_topic: int = field(
@@ -154,8 +127,51 @@ class PushConsumerConfig(ClientConfig):
     )
     pull_batch_size: int = field(default=32, metadata=setting(within(1, 1024)))
     pull_batch_size_in_bytes: int = field(default=256 * 1024, metadata=setting(within(1)))
-    max_reconsume_times: int = field(default=-1, metadata=setting(within(-1)))
     local_offset_store_dir: str | PathLike[str] = field(default="", metadata=setting(_a_path))
+    post_subscription_when_pull: bool = field(default=False, metadata=setting(switch))
+    pull_time_delay_millis_when_exception: int = field(
+        default=1_000, converter=in_milliseconds, metadata=setting(milliseconds(0))
+    )
+
+
+@explained
+@define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
+class PushConsumerConfig(ConsumerConfig):
+    """Settings of one push consumer.
+
+    Arguments
+    ---------
+    consume_thread_min, consume_thread_max
+        Listener threads, made on demand: the work queue is unbounded, so ``min`` is the real
+        number; ``max`` bounds `DefaultMQPushConsumer.update_core_pool_size`.
+    consume_message_batch_max_size
+        Messages per listener call.
+    consume_concurrently_max_span
+        Flow control of one queue: largest distance between unfinished offsets.
+    max_reconsume_times
+        Attempts after the first one before the dead letters; -1 = 16, and no limit for an orderly
+        listener.
+    suspend_current_queue_time_millis
+        Pause of a queue whose orderly listener did not handle a message, 10 to 30,000 ms, or a
+        timedelta.
+    consume_timeout
+        Minutes (or a timedelta of them) that one listener call may take before its messages are
+        sent back; an orderly listener may take any time.
+    await_termination_millis_when_shutdown
+        How long `shutdown` waits for running listeners, in ms, or a timedelta.
+    """
+
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.FIXED_BY_START,
+        "consume_thread_min": "call update_core_pool_size",
+        "consume_timeout": "",
+    }
+
+    consume_thread_min: int = field(default=20, metadata=setting(within(1, 1000)))
+    consume_thread_max: int = field(default=20, metadata=setting(within(1, 1000)))
+    consume_message_batch_max_size: int = field(default=1, metadata=setting(within(1, 1024)))
+    consume_concurrently_max_span: int = field(default=2000, metadata=setting(within(1, 65_535)))
+    max_reconsume_times: int = field(default=-1, metadata=setting(within(-1)))
     suspend_current_queue_time_millis: int = field(
         default=1_000, converter=in_milliseconds, metadata=setting(milliseconds(10, 30_000))
     )
@@ -167,11 +183,6 @@ class PushConsumerConfig(ClientConfig):
     await_termination_millis_when_shutdown: int = field(
         default=3000, converter=in_milliseconds, metadata=setting(milliseconds(0))
     )
-    post_subscription_when_pull: bool = field(default=False, metadata=setting(switch))
-
-    pull_time_delay_millis_when_exception: int = field(
-        default=1_000, converter=in_milliseconds, metadata=setting(milliseconds(0))
-    )
 
     @property
     def reconsume_times_max(self) -> int:
@@ -179,3 +190,38 @@ class PushConsumerConfig(ClientConfig):
         if self.max_reconsume_times == -1:
             return RECONSUME_TIMES_DEFAULT
         return self.max_reconsume_times
+
+
+@explained
+@define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
+class LitePullConsumerConfig(ConsumerConfig):
+    """Settings of one lite pull consumer.
+
+    Arguments
+    ---------
+    auto_commit
+        Each `poll` says that what the ones before it returned is done. False: `commit` does.
+    poll_timeout_millis
+        How long `poll` waits when it is not told, in ms, or a timedelta.
+    pull_batch_size
+        Messages that one pull asks for, and one `poll` returns, at most; 10 unless set.
+    pull_threshold_for_all
+        Messages of all queues that wait for a `poll`. Above that pulling waits.
+    topic_metadata_check_interval
+        How often it is looked whether the queues of a topic have changed, in ms, or a timedelta.
+    """
+
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.FIXED_BY_START,
+        "topic_metadata_check_interval": "",
+    }
+
+    auto_commit: bool = field(default=True, metadata=setting(switch))
+    poll_timeout_millis: int = field(
+        default=5_000, converter=in_milliseconds, metadata=setting(milliseconds(0))
+    )
+    pull_batch_size: int = field(default=10, metadata=setting(within(1, 1024)))
+    pull_threshold_for_all: int = field(default=10_000, metadata=setting(within(1)))
+    topic_metadata_check_interval: int = field(
+        default=30_000, converter=in_milliseconds, metadata=setting(milliseconds(100))
+    )

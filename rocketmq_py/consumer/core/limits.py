@@ -77,3 +77,31 @@ class SpanLimit:
         if lane.count > 1 and (span := lane.max_span) > span_max:
             return f"unfinished offsets are {span} apart, consume_concurrently_max_span {span_max}"
         return None
+
+
+class InboxSettings(Protocol):
+    """The setting that bounds what waits for a program that does not ask."""
+
+    pull_threshold_for_all: int
+
+
+class Waiting(Protocol):
+    """Counts what waits to be taken."""
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait."""
+
+
+@define(eq=False, repr=False)
+class InboxLimit:
+    """Messages of all queues that wait until the program asks for them."""
+
+    _settings: InboxSettings
+    _inbox: Waiting
+
+    def __call__(self, lane: Lane) -> str | None:
+        """Say that too many wait, whatever lane they are of."""
+        del lane
+        waiting, most = self._inbox.waiting, self._settings.pull_threshold_for_all
+        return f"{waiting} messages wait, pull_threshold_for_all {most}" if waiting > most else None

@@ -55,6 +55,10 @@ class Dispatch(Protocol):
     def unfinished(self) -> int:
         """Calls of the program that wait or run."""
 
+    @property
+    def calls_program(self) -> bool:
+        """Whether messages reach the program by themselves; else it must ask for them."""
+
     def close(self, timeout: float) -> bool:
         """Drop what waits, and wait for running calls; False when one still runs."""
 
@@ -236,7 +240,7 @@ class GroupMember(Generic[_Dispatch_co]):
         only who waits for idleness asks.
         """
         lanes = self.rebalancer.lanes
-        for lane in lanes:
+        for lane in lanes if self.dispatch.calls_program else ():
             head = lane.head()
             if head is None:
                 continue

@@ -164,6 +164,17 @@ class Rebalancer:
             if self._table.get(lane.queue) is lane:
                 self._remove(lane.queue)
 
+    def restart(self, lane: Lane, offset: int) -> None:
+        """Begin again at an offset: what is cached, or on its way, is thrown away."""
+        fresh = Lane(lane.queue, offset, fetched_at=monotonic())
+        fresh.paused = lane.paused
+        with self._lock:
+            if self._table.get(lane.queue) is not lane:
+                return  # it was given away, or taken afresh, meanwhile
+            lane.dropped = True
+            self._table = {**self._table, lane.queue: fresh}
+        self._fetch(fresh)
+
     def stop(self) -> None:
         """End all runs, without waiting for one that is under way; queues stay as they are."""
         self._stopped = True
@@ -190,8 +201,7 @@ class Rebalancer:
             self._route_waits.clear()
         for topic in sorted(self._subscriptions.topics(), key=is_retry_topic):
             if found and is_retry_topic(topic) and any(routes.values()):
-                self._engine.send_heartbeats()
-                self._announced = True
+                self._announce()
                 self._route_waits.pop(topic, None)
             known = topic in self._known_routes
             routes[topic] = self._queues_of(topic)
@@ -201,7 +211,14 @@ class Rebalancer:
                 # Perhaps the first topic on a broker that does not know this client.
                 self._known_routes.add(topic)
                 found = True
+        if found and any(routes.values()) and not any(map(is_retry_topic, routes)):
+            self._announce()  # nothing comes again in this group, so there is no retry topic
         return routes
+
+    def _announce(self) -> None:
+        """Let brokers know this member, before they are asked for the others."""
+        self._engine.send_heartbeats()
+        self._announced = True
 
     def _run_topic(
         self,

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from attrs import define, field
 
@@ -112,6 +112,8 @@ class OrderlyDispatch:
             order = self._orders.setdefault(lane, _Order())
             order.waiting.extend(messages)
         self._give_turn(lane, order)
+
+    calls_program: ClassVar = True
 
     @property
     def unfinished(self) -> int:

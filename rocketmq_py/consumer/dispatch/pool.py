@@ -8,7 +8,7 @@ must not know where messages come from. Facts:
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from attrs import define, field
 
@@ -116,6 +116,8 @@ class PoolDispatch:
                 )
                 swept += 1
         return swept
+
+    calls_program: ClassVar = True
 
     @property
     def unfinished(self) -> int:

@@ -288,6 +288,6 @@ def test_the_inner_producer_goes_on_by_a_newer_route(
 
     broker.on(RequestCode.SEND_MESSAGE_V2, has_one)
     for _ in range(4):
-        calls.publish_retry(Message("%RETRY%G", b"x"), 0, 1)
+        calls.publish_retry(Message("%RETRY%G", b"x"), 0, 1, 16)
     refused = len(broker.of(RequestCode.SEND_MESSAGE_V2)) - 4
     assert refused <= 1

@@ -29,7 +29,7 @@ class Bench:
         self.engine.queues[RETRY] = queues_of(RETRY, 1)
         self.engine.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: ok()
         config = PushConsumerConfig(max_reconsume_times=9)
-        self.back = SendBack(GROUP, ConsumerCalls(self.engine, GROUP, config))
+        self.back = SendBack(GROUP, ConsumerCalls(self.engine, GROUP, config), config)
 
     def published(self, failed: MessageExt) -> tuple[SendMessageRequestHeader, bytes]:
         assert self.back.send(failed, 0)

@@ -55,7 +55,7 @@ class Bench:
             settings=self.config,
             group=GROUP,
             source=Pulls(calls, self.subscriptions, self.offsets, GROUP),
-            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls), lambda _: 0),
+            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls, self.config), lambda _: 0),
             gates=(QueueLimits(self.config, lambda: self.queues), SpanLimit(self.config)),
             deliver=lambda _state, messages: self.delivered.extend(messages),
             corrected=self.illegal.append,

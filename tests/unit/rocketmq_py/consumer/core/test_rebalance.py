@@ -47,7 +47,9 @@ class Bench:
             group=GROUP,
             engine=self.engine,
             share=self.share,
-            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls), self.first_offset),
+            progress=OffsetProgress(
+                self.offsets, SendBack(GROUP, calls, self.config), self.first_offset
+            ),
             offsets=self.offsets,
             subscriptions=self.subscriptions,
             fetch=self.fetch,

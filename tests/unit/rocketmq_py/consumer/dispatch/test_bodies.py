@@ -64,7 +64,7 @@ class Bench:
             group=GROUP,
             engine=self.engine,
             settings=self.config,
-            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls), lambda _: 0),
+            progress=OffsetProgress(self.offsets, SendBack(GROUP, calls, self.config), lambda _: 0),
             handler=ConcurrentHandler(GROUP, self.listen),
             clock=FakeClock(),
         )
