@@ -1,4 +1,4 @@
-"""What administrators ask of brokers. So far: about themselves and about their timers.
+"""What administrators ask of brokers: themselves, their timers, and who pops.
 
 `DefaultMQAdminExt` of the original, whose calls it has under Python names. A call names the
 address it asks; none is looked up. Must not know producers, consumers or topics: what those ask
@@ -11,6 +11,7 @@ from rocketmq_py.client.answers import check_answer
 from rocketmq_py.client.caller import Caller
 from rocketmq_py.config import ClientSettings, split_host_port
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.bodies.pop import POP, PULL, MessageRequestMode
 from rocketmq_py.protocol.bodies.timers import (
     DelayOffsets,
     RuntimeInfo,
@@ -72,8 +73,22 @@ class DefaultMQAdminExt(Caller):
         """Ask a name server for every broker and its addresses (106); brokers answer code 3."""
         return ClusterInfo.decode(self._ask(addr, RequestCode.GET_BROKER_CLUSTER_INFO))
 
-    def _ask(self, addr: str, code: RequestCode) -> bytes:
+    def set_message_request_mode(
+        self, addr: str, topic: str, group: str, mode: str, share_queues: int = 0
+    ) -> None:
+        """Set at one broker whether a group pulls a topic or pops it: ``PULL`` or ``POP`` (401).
+
+        It counts for consumers with ``client_rebalance=False``; every broker of the topic needs
+        it. ``share_queues``: how many members pop a queue besides its own one; 0: all do.
+        """
+        if mode not in {PULL, POP}:
+            raise ConfigError("mode", mode, f"must be {PULL} or {POP}")
+        body = MessageRequestMode(topic, group, mode, share_queues).encode(standard=True)
+        self._ask(addr, RequestCode.SET_MESSAGE_REQUEST_MODE, body)
+
+    def _ask(self, addr: str, code: RequestCode, body: bytes = b"") -> bytes:
         split_host_port(addr)
-        answer = self._instance.remoting.invoke(addr, RemotingCommand(code), self.timeout_millis)
+        command = RemotingCommand(code, body=body)
+        answer = self._instance.remoting.invoke(addr, command, self.timeout_millis)
         check_answer(answer, addr)
         return answer.body

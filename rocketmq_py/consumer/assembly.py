@@ -5,6 +5,7 @@
 | push, any order | by strategy | pulls | offsets at the broker | pool |
 | push, in order | by strategy, locked at the broker | pulls | offsets at the broker | in order |
 | push, broadcasting | all | pulls | offsets in a file | pool or in order |
+| push, popping | by the broker | pops, or pulls | receipts, or offsets at the broker | pool |
 
 A function here puts one kind together; nothing else is decided here.
 """
@@ -19,13 +20,17 @@ from rocketmq_py.clock import wall_ms
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
 from rocketmq_py.consumer.core.file_offsets import FileOffsets, default_directory
-from rocketmq_py.consumer.core.limits import QueueLimits, SpanLimit
+from rocketmq_py.consumer.core.limits import PopLimit, QueueLimits, SpanLimit
 from rocketmq_py.consumer.core.locks import LOCK_RENEW_S, QueueLocks
 from rocketmq_py.consumer.core.member import GroupMember, Parts
+from rocketmq_py.consumer.core.modes import ProgressByMode, SourceByMode, gate_by_mode
+from rocketmq_py.consumer.core.pop_calls import PopCalls
+from rocketmq_py.consumer.core.pop_progress import Receipts
+from rocketmq_py.consumer.core.pop_shares import ByBroker
 from rocketmq_py.consumer.core.progress import OffsetProgress
 from rocketmq_py.consumer.core.rebalance import Unguarded
 from rocketmq_py.consumer.core.shares import Everything, SharedByStrategy
-from rocketmq_py.consumer.core.sources import Pulls
+from rocketmq_py.consumer.core.sources import Pops, Pulls
 from rocketmq_py.consumer.core.start_offset import first_offset
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
 from rocketmq_py.consumer.dispatch.pool import MINUTE_MS, PoolDispatch
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.progress import Progress, Retries
     from rocketmq_py.consumer.core.rebalance import Ownership
     from rocketmq_py.consumer.core.shares import Share
+    from rocketmq_py.consumer.core.sources import Source
     from rocketmq_py.consumer.dispatch.listener_calls import Handler
     from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import PushConsumerConfig
@@ -65,6 +71,15 @@ class Dispatching(NamedTuple):
     ownership: Ownership = Unguarded()
 
 
+class Flow(NamedTuple):
+    """Whose messages a consumer gets, where from, and what settling them does."""
+
+    share: Share
+    source: Source
+    progress: Progress
+    ownership: Ownership = Unguarded()
+
+
 class Basis(NamedTuple):
     """What every part of one consumer may need."""
 
@@ -77,40 +92,74 @@ class Basis(NamedTuple):
 
 def push_member(basis: Basis, listening: Listening) -> PushMember:
     """Put a push consumer together, for the model in its settings and the kind of its listener."""
-    group, engine, settings, subscriptions, clock = basis
+    group, engine, settings, subscriptions, _ = basis
     calls = ConsumerCalls(engine, group, settings)
     offsets: OffsetTable
-    share: Share
-    retries: Retries
     locks: QueueLocks | None
     if settings.message_model is MessageModel.BROADCASTING:
-        offsets = FileOffsets(engine, group, _directory(settings))
-        share, retries, locks = Everything(), NoRetries(group, BROADCAST_ONCE), None
+        offsets, locks = FileOffsets(engine, group, _directory(settings)), None
+        flow = _pulling(basis, calls, offsets, Everything(), NoRetries(group, BROADCAST_ONCE))
     else:
-        offsets = BrokerOffsets(engine, calls)
-        share = SharedByStrategy(engine, calls, group, settings)
-        retries, locks = SendBack(group, calls), QueueLocks(engine, group)
-    begin = partial(first_offset, offsets=offsets, calls=calls, settings=settings, clock=clock)
-    progress = OffsetProgress(offsets, retries, begin)
+        offsets, locks = BrokerOffsets(engine, calls), QueueLocks(engine, group)
+        share, retries = SharedByStrategy(engine, calls, group, settings), SendBack(group, calls)
+        flow = _pulling(basis, calls, offsets, share, retries)
+        if not (settings.client_rebalance or listening.is_orderly):
+            flow = _popping(basis, flow, share, retries)
     handler = handler_of(listening, group, lambda: settings.suspend_current_queue_time_millis)
     if listening.is_orderly:
-        how = _in_order(basis, progress, handler, locks)
+        how = _in_order(basis, flow.progress, handler, locks)
     else:
-        how = _on_pool(basis, progress, handler)
+        how = _on_pool(basis, flow, handler)
     parts: Parts[PoolDispatch | OrderlyDispatch] = Parts(
         consume_type="CONSUME_PASSIVELY",
-        share=share,
-        source=Pulls(calls, subscriptions, offsets, group),
+        share=flow.share,
+        source=flow.source,
         offsets=offsets,
-        progress=progress,
+        progress=flow.progress,
         dispatch=how.dispatch,
         ownership=how.ownership,
-        gates=lambda queues: (QueueLimits(settings, queues), *how.gates),
+        gates=lambda queues: (
+            gate_by_mode(QueueLimits(settings, queues), PopLimit(settings)),
+            *how.gates,
+        ),
         periodic=how.periodic,
         answer=_inspection(basis, offsets, listening).answer,
     )
     return GroupMember(
         group=group, engine=engine, settings=settings, subscriptions=subscriptions, parts=parts
+    )
+
+
+def _pulling(
+    basis: Basis, calls: ConsumerCalls, offsets: OffsetTable, share: Share, retries: Retries
+) -> Flow:
+    group, _, settings, subscriptions, clock = basis
+    begin = partial(first_offset, offsets=offsets, calls=calls, settings=settings, clock=clock)
+    source = Pulls(calls, subscriptions, offsets, group)
+    return Flow(share, source, OffsetProgress(offsets, retries, begin))
+
+
+def _popping(basis: Basis, pulling: Flow, share: SharedByStrategy, retries: Retries) -> Flow:
+    """Let brokers assign queues; those that an administrator has not set to popping are pulled."""
+    group, engine, settings, subscriptions, clock = basis
+    calls = PopCalls(engine, group)
+    by_broker = ByBroker(
+        engine=engine, group=group, calls=calls, settings=settings, by_strategy=share
+    )
+    receipts = Receipts(
+        engine=engine,
+        group=group,
+        calls=calls,
+        settings=settings,
+        dead_letters=retries,
+        clock=clock,
+    )
+    pops = Pops(calls, subscriptions, settings, receipts.acks.unwanted)
+    return Flow(
+        by_broker,
+        SourceByMode(pulling.source, pops),
+        ProgressByMode(pulling.progress, receipts, by_broker.pops),
+        receipts,
     )
 
 
@@ -134,18 +183,21 @@ def _in_order(
     )
 
 
-def _on_pool(basis: Basis, progress: Progress, handler: Handler) -> Dispatching:
+def _on_pool(basis: Basis, flow: Flow, handler: Handler) -> Dispatching:
     pool = PoolDispatch(
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,
-        progress=progress,
+        progress=flow.progress,
         handler=handler,
         clock=basis.clock,
     )
     sweep_ms = basis.settings.consume_timeout * MINUTE_MS
     return Dispatching(
-        pool, gates=(SpanLimit(basis.settings),), periodic=((sweep_ms, sweep_ms, pool.sweep),)
+        pool,
+        gates=(SpanLimit(basis.settings),),
+        periodic=((sweep_ms, sweep_ms, pool.sweep),),
+        ownership=flow.ownership,
     )
 
 

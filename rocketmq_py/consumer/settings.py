@@ -111,12 +111,26 @@ class PushConsumerConfig(ClientConfig):
         How long `shutdown` waits for running listeners.
     post_subscription_when_pull
         Send the tag expression with each pull.
+    client_rebalance
+        True: the members divide the queues by `allocate_strategy` and pull. False: the brokers
+        assign them, and messages of a topic are popped where an administrator has set so
+        (`DefaultMQAdminExt.set_message_request_mode`). Orderly listeners and broadcasting always
+        divide by themselves.
+    pop_invisible_time
+        How long a popped message is hidden from the group, ms; while its listener works that is
+        renewed, up to `consume_timeout`.
+    pop_batch_nums
+        Messages that one pop asks for at most.
+    pop_threshold_for_queue
+        Messages of one popped queue that are not acked. Above it popping waits.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
         **ClientConfig.FIXED_BY_START,
         "consume_thread_min": "call update_core_pool_size",
         "consume_timeout": "",
+        "client_rebalance": "",
+        "pop_invisible_time": "",
     }
 
     message_model: MessageModel = field(
@@ -150,6 +164,10 @@ class PushConsumerConfig(ClientConfig):
     consume_timeout: int = field(default=15, validator=within(1, unit="minutes"))
     await_termination_millis_when_shutdown: int = field(default=3000, validator=milliseconds(0))
     post_subscription_when_pull: bool = field(default=False, validator=switch)
+    client_rebalance: bool = field(default=True, validator=switch)
+    pop_invisible_time: int = field(default=60_000, validator=milliseconds(5_000, 300_000))
+    pop_batch_nums: int = field(default=32, validator=within(1, 32))
+    pop_threshold_for_queue: int = field(default=96, validator=within(1, 65_535))
 
     @property
     def reconsume_times_max(self) -> int:
@@ -183,3 +201,7 @@ class PushConsumerSettings(ClientSettings, total=False):
     consume_timeout: int
     await_termination_millis_when_shutdown: int
     post_subscription_when_pull: bool
+    client_rebalance: bool
+    pop_invisible_time: int
+    pop_batch_nums: int
+    pop_threshold_for_queue: int
