@@ -1,4 +1,4 @@
-"""What administrators ask of brokers. So far: about themselves and about their timers.
+"""What administrators ask of brokers: themselves, their timers, and who pops.
 
 `DefaultMQAdminExt` of the original, whose calls it has under Python names. A call names the
 address it asks; none is looked up. Must not know producers, consumers or topics: what those ask
@@ -10,9 +10,11 @@ from typing import Generic, TypeVar
 
 from attrs import define, field, frozen, setters
 
-from rocketmq_py.client.asking import Address, Asker, Question
+from rocketmq_py.client.asking import Address, Asker, Question, nothing
 from rocketmq_py.client.caller import Caller
 from rocketmq_py.config import explained, in_milliseconds, milliseconds, setting, split_host_port
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.bodies.pop import POP, PULL, MessageRequestMode
 from rocketmq_py.protocol.bodies.timers import (
     DelayOffsets,
     RuntimeInfo,
@@ -88,6 +90,22 @@ class DefaultMQAdminExt(Caller):
     def examine_broker_cluster_info(self, addr: str) -> ClusterInfo:
         """Ask a name server for every broker and its addresses (106); brokers answer code 3."""
         return self._ask(addr, _CLUSTER)
+
+    def set_message_request_mode(
+        self, addr: str, topic: str, group: str, mode: str, share_queues: int = 0
+    ) -> None:
+        """Set at one broker whether a group pulls a topic or pops it: ``PULL`` or ``POP`` (401).
+
+        It counts for consumers with ``client_rebalance=False``; every broker of the topic needs
+        it. ``share_queues``: how many members pop a queue besides its own one; 0: all do.
+        """
+        if mode not in {PULL, POP}:
+            raise ConfigError("mode", mode, f"must be {PULL} or {POP}")
+        body = MessageRequestMode(topic, group, mode, share_queues).encode(standard=True)
+        code = RequestCode.SET_MESSAGE_REQUEST_MODE
+        question = Question(Address(addr), code, nothing, body=body)
+        split_host_port(addr)
+        Asker(self._instance).answer(question, self.timeout_millis)
 
     def _ask(self, addr: str, kind: _ByCode[_T]) -> _T:
         split_host_port(addr)

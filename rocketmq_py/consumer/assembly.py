@@ -6,6 +6,7 @@
 | push, in order | by strategy, locked at the broker | pulls | offsets at the broker | in order |
 | push, broadcasting | all | pulls | offsets in a file | pool or in order |
 | lite pull | by strategy, or assigned | pulls | offsets, committed by the next poll | inbox |
+| push, popping | by the broker | pops, or pulls | receipts, or offsets at the broker | pool |
 
 A function here puts one kind together; nothing else is decided here.
 """
@@ -20,14 +21,18 @@ from rocketmq_py.clock import wall_ms
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
 from rocketmq_py.consumer.core.file_offsets import FileOffsets, default_directory
-from rocketmq_py.consumer.core.limits import InboxLimit, QueueLimits, SpanLimit
+from rocketmq_py.consumer.core.limits import InboxLimit, PopLimit, QueueLimits, SpanLimit
 from rocketmq_py.consumer.core.locks import LOCK_RENEW_S, QueueLocks
 from rocketmq_py.consumer.core.member import GroupMember, Parts
+from rocketmq_py.consumer.core.modes import ProgressByMode, SourceByMode, gate_by_mode
 from rocketmq_py.consumer.core.polled import PolledProgress
+from rocketmq_py.consumer.core.pop_calls import PopCalls
+from rocketmq_py.consumer.core.pop_progress import Receipts
+from rocketmq_py.consumer.core.pop_shares import ByBroker
 from rocketmq_py.consumer.core.progress import OffsetProgress
 from rocketmq_py.consumer.core.rebalance import Unguarded
 from rocketmq_py.consumer.core.shares import Everything, SharedByStrategy
-from rocketmq_py.consumer.core.sources import Pulls
+from rocketmq_py.consumer.core.sources import Pops, Pulls
 from rocketmq_py.consumer.core.start_offset import first_offset
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
 from rocketmq_py.consumer.dispatch.inbox import Inbox
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.progress import Progress, Retries
     from rocketmq_py.consumer.core.rebalance import Ownership
     from rocketmq_py.consumer.core.shares import Assigned, Share
+    from rocketmq_py.consumer.core.sources import Source
     from rocketmq_py.consumer.dispatch.listener_calls import Handler
     from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import (
@@ -72,6 +78,15 @@ class Dispatching(NamedTuple):
     dispatch: PoolDispatch | OrderlyDispatch
     gates: Sequence[Gate]
     periodic: Sequence[tuple[float, float, Task]]
+    ownership: Ownership = Unguarded()
+
+
+class Flow(NamedTuple):
+    """Whose messages a consumer gets, where from, and what settling them does."""
+
+    share: Share
+    source: Source
+    progress: Progress
     ownership: Ownership = Unguarded()
 
 
@@ -112,28 +127,34 @@ def queues_of(basis: Basis[ConsumerConfig]) -> Queues:
 def push_member(basis: Basis[PushConsumerConfig], listening: Listening) -> PushMember:
     """Put a push consumer together, for the model in its settings and the kind of its listener."""
     group, engine, settings, subscriptions, _ = basis
-    calls, offsets, share, begin = queues_of(basis)
-    retries: Retries
+    queues = queues_of(basis)
+    offsets = queues.offsets
     locks: QueueLocks | None
     if settings.message_model is MessageModel.BROADCASTING:
-        retries, locks = NoRetries(group, BROADCAST_ONCE), None
+        locks = None
+        flow = _pulling(basis, queues, NoRetries(group, BROADCAST_ONCE))
     else:
-        retries, locks = SendBack(group, calls, settings), QueueLocks(engine, group)
-    progress = OffsetProgress(offsets, retries, begin)
+        locks, retries = QueueLocks(engine, group), SendBack(group, queues.calls, settings)
+        flow = _pulling(basis, queues, retries)
+        if not settings.client_rebalance:
+            flow = _popping(basis, flow, retries)
     handler = handler_of(listening, group, lambda: settings.suspend_current_queue_time_millis)
     if listening.is_orderly:
-        how = _in_order(basis, progress, handler, locks)
+        how = _in_order(basis, flow.progress, handler, locks)
     else:
-        how = _on_pool(basis, progress, handler)
+        how = _on_pool(basis, flow, handler)
     parts: Parts[PoolDispatch | OrderlyDispatch] = Parts(
         consume_type="CONSUME_PASSIVELY",
-        share=share,
-        source=Pulls(calls, subscriptions, offsets, group),
+        share=flow.share,
+        source=flow.source,
         offsets=offsets,
-        progress=progress,
+        progress=flow.progress,
         dispatch=how.dispatch,
         ownership=how.ownership,
-        gates=lambda queues: (QueueLimits(settings, queues), *how.gates),
+        gates=lambda queues: (
+            gate_by_mode(QueueLimits(settings, queues), PopLimit(settings)),
+            *how.gates,
+        ),
         periodic=how.periodic,
         answer=_inspection(basis, offsets, listening).answer,
     )
@@ -165,6 +186,35 @@ def lite_pull_member(
     )
 
 
+def _pulling(basis: Basis[PushConsumerConfig], queues: Queues, retries: Retries) -> Flow:
+    source = Pulls(queues.calls, basis.subscriptions, queues.offsets, basis.group)
+    return Flow(queues.share, source, OffsetProgress(queues.offsets, retries, queues.begin))
+
+
+def _popping(basis: Basis[PushConsumerConfig], pulling: Flow, retries: Retries) -> Flow:
+    """Let brokers assign queues; those that an administrator has not set to popping are pulled."""
+    group, engine, settings, subscriptions, clock = basis
+    calls = PopCalls(engine, group)
+    by_broker = ByBroker(
+        engine=engine, group=group, calls=calls, settings=settings, by_strategy=pulling.share
+    )
+    receipts = Receipts(
+        engine=engine,
+        group=group,
+        calls=calls,
+        settings=settings,
+        dead_letters=retries,
+        clock=clock,
+    )
+    pops = Pops(calls, subscriptions, settings, receipts.acks.unwanted)
+    return Flow(
+        by_broker,
+        SourceByMode(pulling.source, pops),
+        ProgressByMode(pulling.progress, receipts, by_broker.pops),
+        receipts,
+    )
+
+
 def _in_order(
     basis: Basis[PushConsumerConfig], progress: Progress, handler: Handler, locks: QueueLocks | None
 ) -> Dispatching:
@@ -185,18 +235,21 @@ def _in_order(
     )
 
 
-def _on_pool(basis: Basis[PushConsumerConfig], progress: Progress, handler: Handler) -> Dispatching:
+def _on_pool(basis: Basis[PushConsumerConfig], flow: Flow, handler: Handler) -> Dispatching:
     pool = PoolDispatch(
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,
-        progress=progress,
+        progress=flow.progress,
         handler=handler,
         clock=basis.clock,
     )
     sweep_ms = basis.settings.consume_timeout * MINUTE_MS
     return Dispatching(
-        pool, gates=(SpanLimit(basis.settings),), periodic=((sweep_ms, sweep_ms, pool.sweep),)
+        pool,
+        gates=(SpanLimit(basis.settings),),
+        periodic=((sweep_ms, sweep_ms, pool.sweep),),
+        ownership=flow.ownership,
     )
 
 

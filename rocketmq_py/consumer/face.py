@@ -118,7 +118,10 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
         return sorted(queues)
 
     def assigned_queues(self) -> list[MessageQueue]:
-        """Return the queues that this member has now, the retry topic's included."""
+        """Return the queues that this member has now, the retry topic's included.
+
+        Of a topic that is popped a queue with the number -1 stands for all of its broker.
+        """
         return sorted(self._running().rebalancer.queues())
 
     @property

@@ -25,6 +25,7 @@ from rocketmq_py.protocol.bodies.consumption import (
     ConsumeDirectlyResult,
     ConsumerRunningInfo,
     ConsumerStatus,
+    PopProcessQueueInfo,
     ProcessQueueInfo,
 )
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
@@ -100,6 +101,9 @@ class Inspection:
         """Tell how this consumer is (307)."""
         settings, listening = self._settings, self._listening
         consume_type = "CONSUME_ACTIVELY" if listening is None else "CONSUME_PASSIVELY"
+        lanes = list(lanes)
+        popped = [lane for lane in lanes if lane.is_popped]
+        pulled = [lane for lane in lanes if not lane.is_popped]
         return ConsumerRunningInfo(
             properties={
                 "PROP_NAMESERVER_ADDR": settings.namesrv_addr or "",
@@ -115,7 +119,8 @@ class Inspection:
                 "pullBatchSize": str(settings.pull_batch_size),
             },
             subscription_set=subscriptions,
-            mq_table={_key(lane.queue): self._queue_info(lane) for lane in lanes},
+            mq_table={_key(lane.queue): self._queue_info(lane) for lane in pulled},
+            mq_pop_table={_key(lane.queue): _pop_info(lane) for lane in popped},
             jstack=_stacks() if with_stacks else None,
         )
 
@@ -129,7 +134,7 @@ class Inspection:
             cached_msg_count=lane.count,
             cached_msg_size_in_mi_b=lane.size // _MIB,
             droped=lane.dropped,
-            last_pull_timestamp=wall_ms() - int((monotonic() - lane.fetched_at) * 1000),
+            last_pull_timestamp=_fetched_ms(lane),
         )
 
     def consume(self, body: bytes, broker_name: str, listening: Listening) -> ConsumeDirectlyResult:
@@ -147,6 +152,16 @@ class Inspection:
             remark=remark,
             spent_time_mills=max(0, self._clock.now_ms - began_ms),
         )
+
+
+def _pop_info(lane: Lane) -> PopProcessQueueInfo:
+    return PopProcessQueueInfo(
+        wait_ack_count=lane.count, droped=lane.dropped, last_pop_timestamp=_fetched_ms(lane)
+    )
+
+
+def _fetched_ms(lane: Lane) -> int:
+    return wall_ms() - int((monotonic() - lane.fetched_at) * 1000)
 
 
 def _key(queue: MessageQueue) -> MessageQueueKey:

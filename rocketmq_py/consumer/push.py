@@ -194,6 +194,15 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
                 self.consume_thread_min,
                 f"must not exceed consume_thread_max ({self.consume_thread_max})",
             )
+        if not self.client_rebalance and (
+            self._listening.is_orderly or self.message_model is MessageModel.BROADCASTING
+        ):
+            raise ConfigError(
+                "client_rebalance",
+                self.client_rebalance,
+                "must be True for an orderly listener, and for broadcasting: brokers assign queues "
+                "to concurrent members of a group only",
+            )
         return self._listening
 
     def _start(self, listening: Listening) -> None:

@@ -159,12 +159,26 @@ class PushConsumerConfig(ConsumerConfig):
         sent back; an orderly listener may take any time.
     await_termination_millis_when_shutdown
         How long `shutdown` waits for running listeners, in ms, or a timedelta.
+    client_rebalance
+        True: the members divide the queues by `allocate_strategy` and pull. False: the brokers
+        assign them, and messages of a topic are popped where an administrator has set so
+        (`DefaultMQAdminExt.set_message_request_mode`). Orderly listeners and broadcasting divide
+        by themselves: with False they are refused.
+    pop_invisible_time
+        How long a popped message is hidden from the group, in ms, or a timedelta; while its
+        listener works that is renewed, up to `consume_timeout`.
+    pop_batch_nums
+        Messages that one pop asks for at most.
+    pop_threshold_for_queue
+        Messages of one popped queue that are not acked. Above it popping waits.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
         **ClientConfig.FIXED_BY_START,
         "consume_thread_min": "call update_core_pool_size",
         "consume_timeout": "",
+        "client_rebalance": "",
+        "pop_invisible_time": "",
     }
 
     consume_thread_min: int = field(default=20, metadata=setting(within(1, 1000)))
@@ -183,6 +197,12 @@ class PushConsumerConfig(ConsumerConfig):
     await_termination_millis_when_shutdown: int = field(
         default=3000, converter=in_milliseconds, metadata=setting(milliseconds(0))
     )
+    client_rebalance: bool = field(default=True, metadata=setting(switch))
+    pop_invisible_time: int = field(
+        default=60_000, converter=in_milliseconds, metadata=setting(milliseconds(5_000, 300_000))
+    )
+    pop_batch_nums: int = field(default=32, metadata=setting(within(1, 32)))
+    pop_threshold_for_queue: int = field(default=96, metadata=setting(within(1, 65_535)))
 
     @property
     def reconsume_times_max(self) -> int:

@@ -40,6 +40,7 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
+from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.clock import Clock
 from rocketmq_py.logs import get_logger
@@ -69,12 +70,20 @@ class _Point:
     """Whether this process wrote it, and so has heard of every ack."""
     is_put_off: bool = False
     """Whether the consumer itself chose when it comes back: it is done with it until then."""
+    holder: Peer | None = None
+    """The connection that the messages were given to."""
     revive_offset: int = NOT_STORED
     done: int = 0
 
     @property
     def is_done(self) -> bool:
         return self.done == (1 << len(self.offsets)) - 1
+
+    @property
+    def is_in_hand(self) -> bool:
+        """Whether a consumer that may still live was given it, and says nothing of it yet."""
+        is_gone = self.holder is not None and self.holder.closed
+        return self.is_known and not self.is_put_off and not is_gone
 
     def open_offsets(self) -> Iterator[tuple[int, int]]:
         """Give index and queue offset of what is not done."""
@@ -156,14 +165,22 @@ class ReviveService:
         """Say whether a check point of this name is open, or on its way to the revive topic."""
         return key in self._points
 
-    def hide(self, point: CheckPoint, revive_queue: int, *, put_off: bool = False) -> None:
+    def hide(
+        self,
+        point: CheckPoint,
+        revive_queue: int,
+        *,
+        put_off: bool = False,
+        holder: Peer | None = None,
+    ) -> None:
         """Store a check point; refused when that fails, and then nothing is hidden.
 
-        `put_off` is a message whose consumer wants it to come back later.
+        `put_off` is a message whose consumer wants it to come back later, `holder` the connection
+        that gets the messages.
         """
         key = key_of(point)
         self._points[key] = _Point(
-            point, point.offsets(), revive_queue, is_known=True, is_put_off=put_off
+            point, point.offsets(), revive_queue, is_known=True, is_put_off=put_off, holder=holder
         )
         message = check_point_message(
             point, self.topic, revive_queue, self._clock.now_ms, self._store.store_host
@@ -173,6 +190,7 @@ class ReviveService:
         except Refused:
             del self._points[key]
             raise
+        self._push(point.revive_ms, key)
 
     def ack(self, ack: Ack, revive_queue: int, revive_ms: int) -> None:
         """Store an ack; what belongs to no open check point comes too late and changes nothing.
@@ -201,10 +219,10 @@ class ReviveService:
         """Give topic, queue and offset of what a group was given and says nothing of yet.
 
         What was found in the store after a restart is left out: who knows whether its consumer
-        still lives.
+        still lives. So is what a connection had that is closed.
         """
         for one in self._points.values():
-            if one is not None and one.point.group == group and one.is_known and not one.is_put_off:
+            if one is not None and one.point.group == group and one.is_in_hand:
                 for _, offset in one.open_offsets():
                     yield one.point.topic, one.point.queue_id, offset
 
@@ -268,12 +286,13 @@ class ReviveService:
             offsets = point.offsets()
             found = self._points[key] = _Point(point, offsets, revive_queue, is_known=False)
             found.done = point.bits & (1 << len(offsets)) - 1
-        found.revive_offset = revive_offset
+        # Of a check point of the same name that a crash has left behind it may be another queue.
+        found.revive_queue, found.revive_offset = revive_queue, revive_offset
         self._waiting.setdefault(revive_queue, {})[revive_offset] = key
         if found.is_done:
             self._finish(key, found)
-        else:
-            self._push(point.revive_ms + (0 if found.is_known else GRACE_MS), key)
+        elif not found.is_known:
+            self._push(point.revive_ms + GRACE_MS, key)
 
     def _finish(self, key: PopKey, found: _Point) -> None:
         """Be done with a check point; one that has not arrived is remembered until it does."""

@@ -254,7 +254,7 @@ class Taking:
             topic=topic,
         )
         try:
-            self.revive.hide(point, popped.revive_queue)
+            self.revive.hide(point, popped.revive_queue, holder=pop.peer)
         except Refused:
             if popped.portions:
                 return False

@@ -183,7 +183,7 @@ class Intake:
         # A task of the answer pool: whatever goes wrong, the lane must be fetched again.
         if lane.dropped or self._stopped:
             return
-        if self._parks(lane):
+        if not lane.is_popped and self._parks(lane):  # popped messages are not there twice
             return
         try:
             answer, broker_id = future.result(), lane.suggested_broker

@@ -10,6 +10,7 @@ import threading
 from bisect import insort
 from collections import deque
 from collections.abc import Iterable
+from typing import ClassVar
 
 from rocketmq_py.message import MessageExt
 from rocketmq_py.send_result import MessageQueue
@@ -44,6 +45,9 @@ class Lane:
         "size",
         "suggested_broker",
     )
+
+    is_popped: ClassVar = False
+    """Whether its messages are acked one by one; see `PopLane`."""
 
     def __init__(self, queue: MessageQueue, next_offset: int, *, fetched_at: float) -> None:
         self.queue = queue

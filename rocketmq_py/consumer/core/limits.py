@@ -105,3 +105,23 @@ class InboxLimit:
         del lane
         waiting, most = self._inbox.waiting, self._settings.pull_threshold_for_all
         return f"{waiting} messages wait, pull_threshold_for_all {most}" if waiting > most else None
+
+
+class PopLimitSettings(Protocol):
+    """The setting that bounds the messages of a popped queue."""
+
+    pop_threshold_for_queue: int
+
+
+@define(eq=False, repr=False)
+class PopLimit:
+    """Popped messages of one assignment that are not acked."""
+
+    _settings: PopLimitSettings
+
+    def __call__(self, lane: Lane) -> str | None:
+        """Say that too many messages are not acked."""
+        count_max = self._settings.pop_threshold_for_queue
+        if lane.count > count_max:
+            return f"{lane.count} messages not acked, pop_threshold_for_queue {count_max}"
+        return None

@@ -171,6 +171,7 @@ class GroupMember(Generic[_Dispatch_co]):
             steps.callback(self.engine.unregister_consumer, self.group)
             steps.callback(self.rebalancer.drop_all)
             steps.callback(self.persist_offsets)
+            steps.callback(self.parts.progress.end)
             steps.callback(self._end_listeners, timeout)
             steps.callback(self._close_intake)
 
@@ -253,6 +254,9 @@ class GroupMember(Generic[_Dispatch_co]):
             )
         if self.dispatch.unfinished:
             return f"{self.dispatch.unfinished} listener calls"
+        settled = sum(lane.count for lane in lanes)
+        if settled:
+            return f"{settled} messages are settled, and no broker has confirmed that yet"
         unwritten = self.offsets.unwritten
         if unwritten:
             self.offsets.hurry()
@@ -284,7 +288,7 @@ class GroupMember(Generic[_Dispatch_co]):
             queue = lane.queue
             key = MessageQueueKey(queue.topic, queue.broker_name, queue.queue_id)
             offset = wanted.offset_table.get(key)
-            if offset is not None:
+            if offset is not None and not lane.is_popped:  # then the broker has it alone
                 self.begin_at(lane, offset)
         self.engine.rebalance_soon()
 

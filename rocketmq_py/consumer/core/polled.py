@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rocketmq_py.clock import monotonic
+from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from rocketmq_py.consumer.core.lane import Lane
     from rocketmq_py.consumer.core.offset_table import OffsetTable
     from rocketmq_py.consumer.core.outcome import Outcome
     from rocketmq_py.message import MessageExt
@@ -32,10 +33,10 @@ class PolledProgress:
         self._lock = threading.Lock()
         self._reached: dict[Lane, int] = {}
 
-    def begin(self, queue: MessageQueue) -> int:
-        """Return the first offset, after what was remembered of an earlier assignment."""
+    def begin(self, queue: MessageQueue) -> Lane:
+        """Begin at the first offset, whatever is remembered of an earlier assignment."""
         self._offsets.remove(queue)
-        return self._first_offset(queue)
+        return Lane(queue, self._first_offset(queue), fetched_at=monotonic())
 
     def passed(self, lane: Lane, offset: int) -> None:
         """Note that nothing before an offset is wanted; it is committed with what comes before."""
@@ -63,10 +64,18 @@ class PolledProgress:
                 self._offsets.update(lane.queue, offset)
                 self._offsets.persist_soon(lane.queue)
 
-    def plan(self, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def plan(self, lane: Lane, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         """Refuse: raises UnsupportedOperationError."""
-        del delay_ms
+        del lane, delay_ms
         raise UnsupportedOperationError(f"message {message.msg_id} cannot come again: {ONCE}")
+
+    def claim(self, lane: Lane, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:
+        """Return all: while the queue is this member's, nobody else gets them."""
+        del lane
+        return messages
+
+    def end(self) -> None:
+        """Nothing: what was not committed comes again."""
 
     def settle(
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome

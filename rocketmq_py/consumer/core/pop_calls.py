@@ -181,7 +181,12 @@ class PopCalls:
         self._group = group
 
     def ask_assignments(
-        self, topic: str, strategy_name: str, message_model: str = "CLUSTERING"
+        self,
+        topic: str,
+        strategy_name: str,
+        message_model: str = "CLUSTERING",
+        *,
+        timeout_ms: float = CALL_TIMEOUT_MS,
     ) -> Future[RemotingCommand]:
         """Ask a broker of the topic for this client's queues (400); see `read_assignments`."""
         routes, silent = self._engine.routes, self._engine.connections.silent
@@ -197,7 +202,7 @@ class PopCalls:
         return self._engine.remoting.invoke_async(
             min(addresses, key=lambda address: address in silent),
             RemotingCommand(RequestCode.QUERY_ASSIGNMENT, body=body.encode(standard=True)),
-            CALL_TIMEOUT_MS,
+            timeout_ms,
         )
 
     def ask_request_mode(

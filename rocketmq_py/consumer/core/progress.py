@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from attrs import define
 
+from rocketmq_py.clock import monotonic
+from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import Done
 
 if TYPE_CHECKING:
-    from rocketmq_py.consumer.core.lane import Lane
     from rocketmq_py.consumer.core.offset_table import OffsetTable
     from rocketmq_py.consumer.core.outcome import Outcome
     from rocketmq_py.message import MessageExt
@@ -25,17 +26,20 @@ if TYPE_CHECKING:
 class Progress(Protocol):
     """How far a consumer is. Called by any thread but those that must not block."""
 
-    def begin(self, queue: MessageQueue) -> int:
-        """Return where a lane that was just assigned begins. Raises RocketMQError."""
+    def begin(self, queue: MessageQueue) -> Lane:
+        """Make the lane of a queue that was just assigned. May block. Raises RocketMQError."""
 
     def passed(self, lane: Lane, offset: int) -> None:
         """Note that nothing before ``offset`` is wanted, in a lane with nothing unfinished."""
 
-    def plan(self, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def plan(self, lane: Lane, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         """Say how a message comes again after a delay in ms (None: of its attempt).
 
         Raises UnsupportedOperationError where messages do not come again.
         """
+
+    def claim(self, lane: Lane, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:
+        """Return those of waiting messages that a listener may have now. Must not block."""
 
     def settle(
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
@@ -45,6 +49,9 @@ class Progress(Protocol):
         Of a dropped lane nothing is settled: whoever has the queue now gets the messages again.
         May block for calls to brokers, unless the outcome is `Done`.
         """
+
+    def end(self) -> None:
+        """Wait a moment for what was settled to reach its broker: the consumer ends."""
 
 
 class Retries(Protocol):
@@ -68,18 +75,27 @@ class OffsetProgress:
     _retries: Retries
     _first_offset: Callable[[MessageQueue], int]
 
-    def begin(self, queue: MessageQueue) -> int:
-        """Return the first offset, after what was remembered of an earlier assignment."""
+    def begin(self, queue: MessageQueue) -> Lane:
+        """Begin at the first offset, whatever is remembered of an earlier assignment."""
         self._offsets.remove(queue)
-        return self._first_offset(queue)
+        return Lane(queue, self._first_offset(queue), fetched_at=monotonic())
 
     def passed(self, lane: Lane, offset: int) -> None:
         """Move the offset, as far as it has not moved already."""
         self._offsets.update(lane.queue, offset)
 
-    def plan(self, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def plan(
+        self,
+        lane: Lane,  # noqa: ARG002
+        message: MessageExt,
+        delay_ms: int | None,
+    ) -> tuple[Outcome, int]:
         """Leave it to those who arrange retries."""
         return self._retries.plan(message, delay_ms)
+
+    def claim(self, lane: Lane, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:  # noqa: ARG002
+        """Return all: while the queue is this member's, nobody else gets them."""
+        return messages
 
     def settle(
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
@@ -105,3 +121,6 @@ class OffsetProgress:
             if lane.count == 0:
                 self._offsets.persist_soon(lane.queue)
         return kept
+
+    def end(self) -> None:
+        """Nothing: offsets are written by whoever has the table of them."""

@@ -8,6 +8,7 @@ fetched at once. It must not know how a fetch works; it calls back. Facts: `Reba
 
 import threading
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from math import ceil
 from typing import Protocol
@@ -230,7 +231,7 @@ class Rebalancer:
         mine = self._share.of(topic, queues)
         if mine is None:
             return False
-        gave = self._drop_others(topic, set(mine.queues))
+        gave = self._drop_others(topic, set(mine.queues), mine.popped)
         due, complete = self._due(mine.queues, lost_rival=mine.lost_rival)
         for queue in due:
             wanted.setdefault(queue.broker_name, []).append(queue)
@@ -269,14 +270,16 @@ class Rebalancer:
         self._route_waits.pop(topic, None)
         return queues
 
-    def _drop_others(self, topic: str, mine: set[MessageQueue]) -> bool:
+    def _drop_others(
+        self, topic: str, mine: set[MessageQueue], popped: AbstractSet[MessageQueue]
+    ) -> bool:
         now = monotonic()
         gone = []
         with self._lock:
             for queue, lane in self._table.items():
                 if queue.topic != topic:
                     continue
-                if queue not in mine:
+                if queue not in mine or lane.is_popped != (queue in popped):
                     gone.append(queue)
                 elif now - lane.fetched_at > FETCH_IDLE_MAX:
                     logger.error(
@@ -346,7 +349,7 @@ class Rebalancer:
             self._fetch(lane)
 
     def _taken(self, queue: MessageQueue) -> list[Lane]:
-        lane = Lane(queue, self._progress.begin(queue), fetched_at=monotonic())
+        lane = self._progress.begin(queue)
         with self._lock:
             if queue not in self._taking or self._stopped:
                 return []

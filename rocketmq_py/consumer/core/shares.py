@@ -34,12 +34,13 @@ class Mine(NamedTuple):
     """The queues of one topic that belong to this consumer.
 
     `listed`: the broker knows this member of the group. `lost_rival`: a member has left, whose last
-    offsets are still on their way.
+    offsets are still on their way. `popped`: those queues whose messages are popped, not pulled.
     """
 
     queues: list[MessageQueue]
     listed: bool = True
     lost_rival: bool = False
+    popped: AbstractSet[MessageQueue] = frozenset()
 
 
 class Share(Protocol):

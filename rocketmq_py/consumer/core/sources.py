@@ -6,13 +6,17 @@ lane is fetched; that is `intake`. Facts: ``PullAPIWrapper.pullKernelImpl``, ``p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from attrs import define
 
+from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.queue_requests import pull_answer
-from rocketmq_py.consumer.calls import ConsumerCalls, PullAsk
+from rocketmq_py.consumer.calls import LONG_POLL_MS, ConsumerCalls, PullAsk
+from rocketmq_py.consumer.core.pop_calls import PopAsk, PopCalls, PopStatus, Receipt, read_pop
 from rocketmq_py.consumer.core.receive import receive
+from rocketmq_py.consumer.listener import ConsumeFromWhere
 from rocketmq_py.protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -29,8 +33,9 @@ if TYPE_CHECKING:
 class Fetched(NamedTuple):
     """What one fetch brought.
 
-    `next_offset` is where to go on. `moved`: the offset that was asked for cannot be read, and the
-    broker corrects it. `problem`: the record at `next_offset` cannot be read.
+    `next_offset` is where to go on; in a popped lane, how many messages it has got so far.
+    `moved`: the offset that was asked for cannot be read, and the broker corrects it. `problem`:
+    the record at `next_offset` cannot be read.
     """
 
     code: int
@@ -90,3 +95,59 @@ class Pulls:
         if received.stopped_at is not None:  # nothing behind it is taken, nothing is skipped
             next_offset = received.stopped_at
         return Fetched(pulled.code, received.messages, next_offset, problem=received.problem)
+
+
+class PopSettings(Protocol):
+    """What a pop asks for; see `PushConsumerConfig`."""
+
+    pop_invisible_time: int
+    pop_batch_nums: int
+    consume_from_where: ConsumeFromWhere
+
+
+@define(eq=False, repr=False)
+class Pops:
+    """Messages that their broker hides from the group meanwhile; it keeps the pop without (200050).
+
+    ``unwanted`` acks messages whose tags are not wanted.
+    """
+
+    _calls: PopCalls
+    _subscriptions: SubscriptionTable
+    _settings: PopSettings
+    _unwanted: Callable[[Iterable[Receipt]], object]
+
+    def ask(self, lane: Lane) -> Future[RemotingCommand] | None:
+        """Pop what the broker gives."""
+        ask = self._ask_of(lane)
+        return None if ask is None else self._calls.ask_pop(ask)
+
+    def read(self, lane: Lane, answer: RemotingCommand) -> Fetched:
+        """Read messages, and let go of those with other tags.
+
+        A broker at which too many pops wait counts as one that refuses.
+        """
+        ask = self._ask_of(lane)
+        if ask is None:  # unsubscribed meanwhile: what was popped comes again
+            return Fetched(answer.code, [], lane.next_offset)
+        got = read_pop(answer, ask, tags=frozenset(ask.subscription.tags_set))
+        if got.status is PopStatus.FULL:
+            raise broker_error(answer, None, topic=ask.queue.topic)
+        self._unwanted(got.unwanted)
+        so_far = lane.next_offset + len(got.popped) + len(got.unwanted)
+        messages = [one.message for one in got.popped]
+        return Fetched(answer.code, messages, so_far, problem=got.problem)
+
+    def _ask_of(self, lane: Lane) -> PopAsk | None:
+        subscription = self._subscriptions.get(lane.queue.topic)
+        if subscription is None:
+            return None
+        settings = self._settings
+        return PopAsk(
+            lane.queue,
+            settings.pop_batch_nums,
+            settings.pop_invisible_time,
+            LONG_POLL_MS,
+            subscription,
+            from_last=settings.consume_from_where is not ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        )

@@ -309,7 +309,7 @@ class OrderlyDispatch:
 
     # --- what a program settles -------------------------------------------------------------
 
-    def _plan(self, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def _plan(self, _lane: Lane, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         """Let the queue wait for any number of milliseconds."""
         if delay_ms is None:
             delay_ms = self._settings.suspend_current_queue_time_millis

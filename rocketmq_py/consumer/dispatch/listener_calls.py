@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from attrs import define, field
 
-from rocketmq_py.consumer.core.delivery import Delivery, Plan
+from rocketmq_py.consumer.core.delivery import Delivery
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Outcome
 from rocketmq_py.consumer.dispatch.bodies import Bodies
 from rocketmq_py.errors import BodyError, DeliveryEndedError
@@ -85,6 +85,8 @@ class HandlingSettings(Protocol):
         """Attempts after the first one."""
 
 
+PlanOfLane: TypeAlias = "Callable[[Lane, MessageExt, int | None], tuple[Outcome, int]]"
+"""Says how a message of a lane comes again; see `Progress.plan`."""
 SettleForProgram: TypeAlias = "Callable[[Lane, Sequence[MessageExt], Outcome], Future[None]]"
 """Does what a program has decided about the messages of its call, without waiting for a broker."""
 
@@ -100,7 +102,7 @@ class ListenerCalls:
     _settings: HandlingSettings
     _handler: Handler
     _clock: Clock
-    _plan: Plan
+    _plan: PlanOfLane
     _settle: SettleForProgram
     bodies: Bodies = field(init=False)
 
@@ -125,7 +127,7 @@ class ListenerCalls:
             list(batch.shown),  # a listener may change its list
             lane,
             partial(self._settle, lane, batch.messages),
-            self._plan,
+            partial(self._plan, lane),
         )
         if self._handler.settles:
             self._leave_to_program(lane, batch, delivery)

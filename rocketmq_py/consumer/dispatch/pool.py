@@ -135,6 +135,9 @@ class PoolDispatch:
     def _run(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         if lane.dropped:
             return
+        messages = self._progress.claim(lane, messages)
+        if not messages:
+            return
         called = self.calls.call(lane, messages)
         if called.waiting:
             self._wait_for_room(lane, called.waiting)

@@ -157,13 +157,22 @@ class ProcessQueueInfo(Document):
 
 
 @define
+class PopProcessQueueInfo(Document):
+    """What a consumer has of one assignment that it pops, and when it popped last."""
+
+    wait_ack_count: int = 0
+    droped: bool = False
+    last_pop_timestamp: int = 0
+
+
+@define
 class ConsumerRunningInfo(Document):
     """How a consumer is: the answer to 307."""
 
     properties: dict[str, str] = field(factory=dict)
     subscription_set: list[SubscriptionData] = field(factory=list)
     mq_table: dict[MessageQueueKey, ProcessQueueInfo] = field(factory=dict)
-    mq_pop_table: dict[str, str] = field(factory=dict)
+    mq_pop_table: dict[MessageQueueKey, PopProcessQueueInfo] = field(factory=dict)
     status_table: dict[str, dict[str, float]] = field(factory=dict)
     user_consumer_info: dict[str, str] = field(factory=dict)
     jstack: str | None = None

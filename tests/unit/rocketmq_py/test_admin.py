@@ -19,7 +19,7 @@ from rocketmq_py import (
     RemotingException,
 )
 from rocketmq_py.client.instance import IDLE_CHECK_EVERY_MS, ClientInstance
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 
 
 @pytest.mark.parametrize("transport", ["auto", "tcp"])
@@ -38,6 +38,18 @@ def test_a_broker_is_asked_about_its_timers(transport: str) -> None:
         assert admin.get_timer_check_point(address).state_version == 0
         cluster = admin.examine_broker_cluster_info(broker.namesrv_addr)
         assert cluster.broker_addr_table["broker-a"].broker_addrs == {0: address}
+
+
+def test_an_administrator_sets_who_pops() -> None:
+    with EmbeddedBroker(topics=["T"]) as broker, DefaultMQAdminExt() as admin:
+        admin.set_message_request_mode(broker.addr, "T", "G", "POP", share_queues=2)
+        sent = broker.journal.requests(code=RequestCode.SET_MESSAGE_REQUEST_MODE)
+        assert [one.response_code for one in sent] == [ResponseCode.SUCCESS]
+        with pytest.raises(MQBrokerException) as caught:
+            admin.set_message_request_mode(broker.addr, "none", "G", "POP")
+        assert caught.value.code == ResponseCode.TOPIC_NOT_EXIST
+        with pytest.raises(ConfigError, match=r"'PUSH'.*PULL or POP"):
+            admin.set_message_request_mode(broker.addr, "T", "G", "PUSH")
 
 
 def test_a_refusal_carries_the_brokers_code() -> None:

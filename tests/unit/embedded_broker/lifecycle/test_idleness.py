@@ -89,6 +89,20 @@ def test_a_group_that_pops_is_busy_until_it_has_acked_or_put_off_what_it_got(
     assert len(busy(broker)) > 0
 
 
+def test_what_a_client_had_popped_when_it_left_is_in_nobodys_hand(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    broker.send("T", b"1", queue=0)
+    with WirePeer(broker.addr) as other:
+        other.heartbeat("c2", consumer("G", {"T": "*"}))
+        pop(other)
+        peer.heartbeat("c1", consumer("G", {"T": "*"}))
+        peer.post(RequestCode.POP_MESSAGE, pop_fields(pollTime="60000"))
+        broker.wait_for(lambda b: len(b._parts().consume.waiters) == 1, timeout=GUARD_S)
+        assert len(busy(broker)) == 1
+    broker.wait_for(lambda _: busy(broker) == (), timeout=GUARD_S)
+
+
 def test_what_the_tags_of_a_group_leave_out_is_not_waited_for(
     broker: EmbeddedBroker, peer: WirePeer
 ) -> None:

@@ -1,0 +1,159 @@
+"""One assignment whose messages are popped: those that are here, each with its own receipt.
+
+A `PopLane` holds a message from the pop until its broker has confirmed what became of it. It knows
+no offsets: its messages may be of any queue of the broker, and of retry topics. It must not know
+brokers or listeners: `intake` puts, `pop_progress` claims and removes. Facts:
+``PopProcessQueue``.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+from attrs import define
+
+from rocketmq_py.consumer.core.lane import Lane
+from rocketmq_py.consumer.core.pop_calls import Receipt
+from rocketmq_py.consumer.core.receipts import HeldReceipt
+from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.pop_handles import PopHandle
+from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.send_result import MessageQueue
+
+Keep = Callable[[Receipt, float], HeldReceipt]
+"""Keeps a message hidden that was popped at a monotonic second."""
+
+
+@define(eq=False)
+class _Delivered:
+    """One delivery of a message; `held` from the moment a listener may have it."""
+
+    message: MessageExt
+    size: int
+    popped_at: float
+    held: HeldReceipt | None = None
+    is_settled: bool = False
+
+
+class PopLane(Lane):
+    """Popped messages of one assignment; every method may be called by any thread.
+
+    `count` and `size` include messages that are settled and not yet confirmed by their broker, so
+    they bound the acks under way, too. ``next_offset`` counts the messages that were popped.
+    """
+
+    __slots__ = ("_deliveries", "_now")
+
+    is_popped: ClassVar = True
+
+    def __init__(self, queue: MessageQueue, now: Callable[[], float]) -> None:
+        super().__init__(queue, 0, fetched_at=now())
+        self._now = now
+        self._deliveries: dict[str, _Delivered] = {}  # by handle, the oldest first
+
+    def put(self, messages: Iterable[MessageExt]) -> None:
+        """Keep messages, whose handles are their property ``POP_CK``.
+
+        A broker that has lost its last seconds may give a handle once more: the same message.
+        """
+        now = self._now()
+        with self._lock:
+            for message in messages:
+                handle = _handle(message)
+                known = self._deliveries.get(handle)
+                if known is not None:
+                    if not known.is_settled:
+                        continue
+                    self._forget(handle, known)  # its ack may be lost
+                self._deliveries[handle] = _Delivered(message, len(message.body), now)
+                self.count += 1
+                self.size += len(message.body)
+
+    def claim(
+        self, messages: Sequence[MessageExt], keep: Keep
+    ) -> tuple[list[MessageExt], list[MessageExt]]:
+        """Divide messages into those that a listener may have and those whose time is over.
+
+        The first are kept hidden by ``keep`` from now on, the others are forgotten.
+        """
+        claimed: list[MessageExt] = []
+        over: list[MessageExt] = []
+        with self._lock:
+            if self.dropped:
+                return [], []
+            now = self._now()
+            for message in messages:
+                one = self._deliveries.get(_handle(message))
+                if one is None or one.is_settled:
+                    continue
+                if one.held is None:
+                    receipt = Receipt.of(self.queue.topic, PopHandle.parse(_handle(message)))
+                    if receipt is not None:
+                        one.held = keep(receipt, one.popped_at)
+                if one.held is None or one.held.is_over(now):
+                    over.append(message)
+                else:
+                    claimed.append(message)
+        self.remove(over)
+        return claimed, over
+
+    def take(self, messages: Iterable[MessageExt]) -> list[tuple[MessageExt, HeldReceipt]]:
+        """Settle claimed messages: give each with its receipt, once. They count until `remove`."""
+        taken: list[tuple[MessageExt, HeldReceipt]] = []
+        with self._lock:
+            for message in messages:
+                one = self._deliveries.get(_handle(message))
+                if one is not None and one.held is not None and not one.is_settled:
+                    one.is_settled = True
+                    taken.append((one.message, one.held))
+        return taken
+
+    def remove(self, messages: Iterable[MessageExt]) -> int:
+        """Forget messages, and keep them hidden no longer; there is no offset to commit: -1."""
+        gone: list[_Delivered] = []
+        with self._lock:
+            for message in messages:
+                handle = _handle(message)
+                one = self._deliveries.get(handle)
+                if one is not None and one.message is message:
+                    gone.append(one)
+                    self._forget(handle, one)
+        _release(gone)
+        return -1
+
+    def _forget(self, handle: str, one: _Delivered) -> None:
+        del self._deliveries[handle]
+        self.count -= 1
+        self.size -= one.size
+
+    def release(self) -> None:
+        """Keep no message hidden any longer: the lane is dropped."""
+        with self._lock:
+            held = list(self._deliveries.values())
+        _release(held)
+
+    def holds(self, message: MessageExt) -> bool:
+        """Whether the message is not settled yet."""
+        one = self._deliveries.get(_handle(message))
+        return one is not None and not one.is_settled
+
+    def head(self) -> MessageExt | None:
+        """Return the message that is here the longest and not settled."""
+        with self._lock:
+            unsettled = (one for one in self._deliveries.values() if not one.is_settled)
+            first = next(unsettled, None)
+            return None if first is None else first.message
+
+    @property
+    def max_span(self) -> int:
+        """Nothing: acks need no order."""
+        return 0
+
+
+def _handle(message: MessageExt) -> str:
+    return message.properties.get(Prop.POP_CK, "")
+
+
+def _release(deliveries: Iterable[_Delivered]) -> None:
+    for one in deliveries:
+        if one.held is not None:
+            one.held.done()

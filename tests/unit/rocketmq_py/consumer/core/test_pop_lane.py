@@ -1,0 +1,73 @@
+"""Popped messages of one assignment, from the pop until their broker has confirmed what is done."""
+
+from __future__ import annotations
+
+from tests.unit.rocketmq_py.consumer.core.popping import ANY, INVISIBLE_MS, Bench, popped
+
+
+def test_a_message_counts_until_it_is_removed_and_is_held_until_it_is_taken() -> None:
+    bench = Bench()
+    first, second = bench.put(popped(0), popped(1))
+    lane = bench.lane
+    assert (lane.queue, lane.is_popped, lane.count, lane.size) == (ANY, True, 2, 8)
+    assert lane.head() is first
+    assert [one for one, _ in lane.take([first])] == [first]
+    assert (lane.count, lane.holds(first), lane.head()) == (2, False, second)
+    assert lane.take([first]) == []
+    assert lane.remove([first]) == -1
+    assert (lane.count, lane.size, lane.max_span) == (1, 4, 0)
+    assert lane.remove([first]) == -1
+    assert lane.count == 1
+
+
+def test_only_claimed_messages_are_kept_hidden_and_only_once() -> None:
+    bench = Bench()
+    one = popped(0)
+    bench.put(one, claim=False)
+    assert bench.lane.take([one]) == []
+    assert bench.receipts.keeper.held == 0
+    for _ in range(2):
+        assert bench.receipts.claim(bench.lane, [one]) == [one]
+        assert bench.receipts.keeper.held == 1
+
+
+def test_what_waited_for_longer_than_it_is_hidden_is_forgotten() -> None:
+    bench = Bench()
+    late, timely = popped(0), popped(1)
+    bench.put(late, claim=False)
+    bench.now_s += 1
+    bench.put(timely, claim=False)
+    bench.now_s += INVISIBLE_MS / 1000 - 1
+    assert bench.receipts.claim(bench.lane, [late, timely]) == [timely]
+    assert (bench.lane.count, bench.lane.holds(late)) == (1, False)
+    assert bench.receipts.keeper.held == 1
+
+
+def test_a_dropped_lane_gives_nothing_and_keeps_nothing_hidden() -> None:
+    bench = Bench()
+    first, second = popped(0), popped(1)
+    bench.put(first)
+    bench.put(second, claim=False)
+    bench.lane.dropped = True
+    bench.receipts.given_back(bench.lane)
+    assert bench.receipts.keeper.held == 0
+    assert bench.receipts.claim(bench.lane, [second]) == []
+
+
+def test_a_handle_that_a_broker_gives_once_more_is_the_same_message() -> None:
+    bench = Bench()
+    (first,) = bench.put(popped(0))
+    assert bench.put(popped(0)) != []  # its listener has it: nothing is added
+    assert bench.lane.count == 1
+    assert bench.lane.head() is first
+
+
+def test_a_handle_that_comes_again_while_its_ack_is_under_way_is_handled_once_more() -> None:
+    bench = Bench()
+    (first,) = bench.put(popped(0))
+    bench.lane.take([first])
+    (again,) = bench.put(popped(0))
+    bench.lane.remove([first])  # the ack has got its answer
+    assert (bench.lane.count, bench.lane.size) == (1, 4)
+    assert bench.lane.head() is again
+    assert [one for one, _ in bench.lane.take([again])] == [again]

@@ -1,0 +1,190 @@
+"""A popping consumer on an embedded broker, whose clock and journal are the test's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import (
+    ConfigError,
+    DefaultMQAdminExt,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageListenerOrderly,
+    MessageModel,
+)
+from rocketmq_py.consumer.core.pop_calls import ALL_QUEUES, PopCalls
+from rocketmq_py.protocol.bodies.consumption import ConsumerRunningInfo
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers.groups import GetConsumerRunningInfoRequestHeader
+from tests.sdk.listeners import Held
+from tests.unit.rocketmq_py.consumer.inbox import Inbox
+from tests.waiting import until
+
+GROUP = "G"
+GUARD_S = 30.0
+INVISIBLE_MS = 5_000
+HIDE, ACK = RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.ACK_MESSAGE
+
+
+class Bench:
+    """A broker, a producer, and members of a group that pops topic T."""
+
+    def __init__(self, ends: ExitStack) -> None:
+        self._ends = ends
+        self.broker = ends.enter_context(EmbeddedBroker(topics=["T"], clock=VirtualClock()))
+        self.producer = ends.enter_context(
+            DefaultMQProducer("P", namesrv_addr=self.broker.namesrv_addr)
+        )
+        with DefaultMQAdminExt() as admin:
+            admin.set_message_request_mode(self.broker.addr, "T", GROUP, "POP")
+
+    def consumer(
+        self,
+        listener: Any,  # Any: a listener of a test
+        tags: str = "*",
+        **settings: Any,  # Any: of a setting
+    ) -> DefaultMQPushConsumer:
+        made = DefaultMQPushConsumer(
+            GROUP, namesrv_addr=self.broker.namesrv_addr, client_rebalance=False, **settings
+        )
+        made.subscribe("T", tags)
+        made.register_message_listener(listener)
+        return self._ends.enter_context(made)
+
+    def send(self, body: bytes, **more: Any) -> None:  # Any: of a message
+        self.producer.send(Message("T", body, **more))
+
+    def requests(self, code: RequestCode) -> int:
+        return len(self.broker.journal.requests(code=code))
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with ExitStack() as ends:
+        yield Bench(ends)
+
+
+def test_a_message_stays_hidden_while_its_listener_works(bench: Bench) -> None:
+    held = Held()
+    bench.consumer(held, pop_invisible_time=INVISIBLE_MS)
+    bench.send(b"long")
+    assert held.entered.wait(GUARD_S)
+    bench.broker.clock.advance(3)
+    until(lambda: bench.requests(HIDE) == 1, GUARD_S)  # at half of its time
+    bench.broker.clock.advance(4)
+    held.leave.set()
+    until(lambda: bench.requests(ACK) == 1, GUARD_S)
+    bench.broker.clock.run(60)
+    assert held.bodies == [b"long"]
+
+
+def test_what_comes_while_a_consumer_is_suspended_reaches_its_listener(bench: Bench) -> None:
+    """The pop that waits has hidden it: nobody else would get it before its time is over."""
+    inbox = Inbox()
+    consumer = bench.consumer(inbox)
+    bench.broker.clock.settle()
+    consumer.suspend()
+    bench.send(b"first")
+    until(lambda: inbox.bodies == [b"first"], GUARD_S)
+    pops = bench.requests(RequestCode.POP_MESSAGE)
+    bench.send(b"second")
+    bench.broker.clock.advance(1)
+    assert (inbox.bodies, bench.requests(RequestCode.POP_MESSAGE)) == ([b"first"], pops)
+    consumer.resume()
+    until(lambda: inbox.bodies == [b"first", b"second"], GUARD_S)
+
+
+def test_messages_with_another_tag_are_acked_and_come_no_more(bench: Bench) -> None:
+    inbox = Inbox()
+    bench.consumer(inbox, "TagA || BB")
+    for tag in ("Aa", "TagA", "BB"):  # Aa has the hash of BB, so the broker gives it
+        bench.send(tag.encode(), tags=tag)
+    until(lambda: len(inbox) == 2, GUARD_S)
+    until(lambda: not list(bench.broker._parts().revive.hidden()), GUARD_S)
+    bench.broker.clock.run(120)
+    assert sorted(inbox.bodies) == [b"BB", b"TagA"]
+
+
+def test_the_clock_waits_for_acks_that_are_under_way(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Future[Any]] = []  # Any: of an answer that nobody reads
+
+    def never(*_: object) -> Future[Any]:  # Any: as above
+        asked.append(Future())
+        return asked[-1]
+
+    monkeypatch.setattr(PopCalls, "ask_ack", never)
+    consumer = bench.consumer(Inbox())
+    bench.send(b"one")
+    until(lambda: asked, GUARD_S)
+    (reason,) = [
+        one for one in bench.broker.clock.settle(0, check=False).busy if one.startswith("client")
+    ]
+    assert "1 messages are settled, and no broker has confirmed that yet" in reason
+    asked[0].cancel()
+    until(lambda: consumer._member is not None and not consumer._member.lanes[0].count, GUARD_S)
+
+
+def test_a_consumer_holds_no_more_than_its_threshold(bench: Bench) -> None:
+    held = Held()
+    consumer = bench.consumer(held, pop_batch_nums=2, pop_threshold_for_queue=3)
+    for number in range(10):
+        bench.send(b"%d" % number)
+    assert consumer._member is not None
+    intake = consumer._member.intake
+    until(lambda: "pop_threshold_for_queue 3" in (intake.waiting or ""), GUARD_S)
+    assert len(list(bench.broker._parts().revive.hidden())) in {4, 5}
+    held.leave.set()
+    until(lambda: len(held) == 10, GUARD_S)
+
+
+def test_an_administrator_sees_what_is_popped(bench: Bench) -> None:
+    held = Held()
+    consumer = bench.consumer(held)
+    bench.send(b"one")
+    assert held.entered.wait(GUARD_S)
+    assert consumer._member is not None
+    header = GetConsumerRunningInfoRequestHeader(consumer_group=GROUP, client_id="any")
+    question = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, ext_fields=header.to_ext())
+    answer = consumer._member.handle_broker_request(question)
+    assert answer is not None
+    info = ConsumerRunningInfo.decode(answer.body)
+    ((queue, popped),) = info.mq_pop_table.items()
+    assert (queue.topic, queue.queue_id, popped.wait_ack_count) == ("T", ALL_QUEUES, 1)
+    assert [one.topic for one in info.mq_table] == [f"%RETRY%{GROUP}"]
+    held.leave.set()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("pop_invisible_time", 4_999),
+        ("pop_invisible_time", 300_001),
+        ("pop_batch_nums", 0),
+        ("pop_batch_nums", 33),
+        ("pop_threshold_for_queue", 0),
+        ("client_rebalance", 0),
+    ],
+)
+def test_a_setting_beyond_its_limits_is_refused(setting: str, value: int) -> None:
+    with pytest.raises(ConfigError, match=f"{setting}.*{value}"):
+        DefaultMQPushConsumer(GROUP, **{setting: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_queues_that_brokers_cannot_assign_are_refused_at_the_start(orderly: bool) -> None:
+    model = MessageModel.CLUSTERING if orderly else MessageModel.BROADCASTING
+    consumer = DefaultMQPushConsumer(GROUP, client_rebalance=False, message_model=model)
+    listener: Any = Inbox()
+    consumer.register_message_listener(MessageListenerOrderly(listener) if orderly else listener)
+    with pytest.raises(ConfigError, match="client_rebalance"):
+        consumer.start()
