@@ -436,16 +436,16 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
         (parts.topics, TOPICS_PATH),
         (parts.groups, "config/subscriptionGroup.json"),
         (parts.deleted_topics, "config/deletedTopics.json"),
+        (parts.request_modes, "config/messageRequestMode.json"),
     ):
         loaded.append(files.keep(table, path))
-        # The original writes these two before it answers who caused the change.
+        # The original writes its own of these before it answers who caused the change.
         parts.before_crash.append(partial(files.begin_save, path))
     _hide_deleted(parts)
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
     # A group that has popped messages is past them: without their check points they were lost.
     files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms, parts.sync_log)
     files.keep(parts.orders, "config/consumerOrderInfo.json", 2 * offsets_ms)
-    files.keep(parts.request_modes, "config/messageRequestMode.json")
     files.keep(parts.consumer_filters, "config/consumerFilter.json", SAVED_EVERY_MS)
     parts.on_close.append(files.save)
     is_whole = store.was_clean and loaded[0]

@@ -145,7 +145,8 @@ class Idleness:
     def _of_group(self, live: ConsumerGroup) -> Iterator[str]:
         remote = any(member.connection.mailbox is None for member in live.members.values())
         clients = ", ".join(dict.fromkeys(live.client_ids()))
-        for topic, queue_id, offset in self._parts.revive.in_hand(live.name):
+        popped = self._parts.revive.in_hand(live.name) if remote else ()
+        for topic, queue_id, offset in popped:
             message = self._message(topic, queue_id, offset)
             told = f"{message} of {topic} queue {queue_id} is popped but not acked"
             yield f"{live.name}: {told} (client {clients})"

@@ -43,8 +43,11 @@ class Bench:
         self.producer = ends.enter_context(
             DefaultMQProducer("P", namesrv_addr=self.broker.namesrv_addr)
         )
+        self.set_mode("POP")
+
+    def set_mode(self, mode: str) -> None:
         with DefaultMQAdminExt() as admin:
-            admin.set_message_request_mode(self.broker.addr, "T", GROUP, "POP")
+            admin.set_message_request_mode(self.broker.addr, "T", GROUP, mode)
 
     def consumer(
         self,
@@ -64,6 +67,10 @@ class Bench:
 
     def requests(self, code: RequestCode) -> int:
         return len(self.broker.journal.requests(code=code))
+
+
+def numbers_of(consumer: DefaultMQPushConsumer) -> set[int]:
+    return {queue.queue_id for queue in consumer.assigned_queues() if queue.topic == "T"}
 
 
 @pytest.fixture
@@ -132,6 +139,24 @@ def test_the_clock_waits_for_acks_that_are_under_way(
     assert "1 messages are settled, and no broker has confirmed that yet" in reason
     asked[0].cancel()
     until(lambda: consumer._member is not None and not consumer._member.lanes[0].count, GUARD_S)
+
+
+def test_a_message_whose_queue_was_given_back_meanwhile_comes_again(bench: Bench) -> None:
+    held = Held()
+    consumer = bench.consumer(held, pop_invisible_time=INVISIBLE_MS)
+    bench.send(b"one")
+    assert held.entered.wait(GUARD_S)
+    for mode, numbers in (("PULL", {0, 1, 2, 3}), ("POP", {ALL_QUEUES})):
+        bench.set_mode(mode)
+        consumer.resume()  # works the assignment out again, now
+        until(lambda numbers=numbers: numbers_of(consumer) == numbers, GUARD_S)  # type: ignore[misc]
+    held.leave.set()
+    until(lambda: len(held) == 1, GUARD_S)
+    bench.broker.clock.run(30)
+    first, again = held.messages
+    assert first.reconsume_times == 0
+    assert again.reconsume_times >= 1  # the pop that waited for the old assignment gets it, too
+    assert bench.requests(ACK) == 1
 
 
 def test_a_consumer_holds_no_more_than_its_threshold(bench: Bench) -> None:

@@ -93,13 +93,14 @@ def test_poppers_may_share_with_those_behind_them(broker: EmbeddedBroker, connec
     assert assigned(peer, clientId="c4") == [("POP", 1)]
 
 
+@pytest.mark.parametrize("crash", [False, True])
 def test_what_was_set_is_shown_and_kept(
-    start_broker: StartBroker, connect: Connect, tmp_path: Path
+    start_broker: StartBroker, connect: Connect, tmp_path: Path, crash: bool
 ) -> None:
     broker = start_broker(store=tmp_path)
     peer = members(broker, connect, 1)
     set_mode(peer)
-    broker.restart()
+    broker.restart(crash=crash)
     peer = connect(broker.addr)
     answer = peer.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
     mode = {"consumerGroup": "G", "mode": "POP", "popShareQueueNum": 0, "topic": "T"}
