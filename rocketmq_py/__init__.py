@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from rocketmq_py.clock import ApplicationClock, Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
     from rocketmq_py.consumer.core.delivery import Delivery
+    from rocketmq_py.consumer.hooks import (
+        ConsumeMessageContext,
+        ConsumeMessageHook,
+        FilterMessageContext,
+        FilterMessageHook,
+    )
     from rocketmq_py.consumer.listener import (
         ConsumeConcurrentlyContext,
         ConsumeConcurrentlyStatus,
@@ -80,7 +86,7 @@ if TYPE_CHECKING:
     from rocketmq_py.producer.batch import BatchRefusedError
     from rocketmq_py.producer.config import ProducerConfig
     from rocketmq_py.producer.producer import DefaultMQProducer
-    from rocketmq_py.producer.selection import MessageQueueSelector
+    from rocketmq_py.producer.selection import MessageQueueSelector, select_message_queue_by_hash
     from rocketmq_py.producer.sending import SendCallback
     from rocketmq_py.producer.transaction import TransactionListener, TransactionMQProducer
     from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -106,6 +112,9 @@ _NAMES_OF = {
     "clock": "ApplicationClock Clock SystemClock",
     "config": "ClientConfig Credentials TlsConfig",
     "consumer.core.delivery": "Delivery",
+    "consumer.hooks": (
+        "ConsumeMessageContext ConsumeMessageHook FilterMessageContext FilterMessageHook"
+    ),
     "consumer.listener": (
         "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
         "ConsumeOrderlyContext ConsumeOrderlyStatus DeliveryListener "
@@ -130,7 +139,7 @@ _NAMES_OF = {
     "producer.batch": "BatchRefusedError",
     "producer.config": "ProducerConfig",
     "producer.producer": "DefaultMQProducer",
-    "producer.selection": "MessageQueueSelector",
+    "producer.selection": "MessageQueueSelector select_message_queue_by_hash",
     "producer.sending": "SendCallback",
     "producer.transaction": "TransactionListener TransactionMQProducer",
     "protocol.codes": "RequestCode ResponseCode",
@@ -154,6 +163,8 @@ __all__ = [
     "ConsumeConcurrentlyContext",
     "ConsumeConcurrentlyStatus",
     "ConsumeFromWhere",
+    "ConsumeMessageContext",
+    "ConsumeMessageHook",
     "ConsumeOrderlyContext",
     "ConsumeOrderlyStatus",
     "Credentials",
@@ -169,6 +180,8 @@ __all__ = [
     "Delivery",
     "DeliveryEndedError",
     "DeliveryListener",
+    "FilterMessageContext",
+    "FilterMessageHook",
     "FlowControlError",
     "ForkedClientError",
     "IllegalStateError",
@@ -235,6 +248,7 @@ __all__ = [
     "__version__",
     "create_reply_message",
     "running_clients",
+    "select_message_queue_by_hash",
 ]
 
 

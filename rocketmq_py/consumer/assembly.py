@@ -28,7 +28,8 @@ from rocketmq_py.consumer.core.shares import Everything, SharedByStrategy
 from rocketmq_py.consumer.core.sources import Pulls
 from rocketmq_py.consumer.core.start_offset import first_offset
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
-from rocketmq_py.consumer.dispatch.pool import MINUTE_MS, PoolDispatch
+from rocketmq_py.consumer.dispatch.listener_calls import MINUTE_MS
+from rocketmq_py.consumer.dispatch.pool import PoolDispatch
 from rocketmq_py.consumer.inspection import Inspection
 from rocketmq_py.consumer.listener import MessageModel
 from rocketmq_py.consumer.listening import handler_of
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.rebalance import Ownership
     from rocketmq_py.consumer.core.shares import Share
     from rocketmq_py.consumer.dispatch.listener_calls import Handler
+    from rocketmq_py.consumer.hooks import Hooks
     from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import PushConsumerConfig
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
@@ -73,11 +75,12 @@ class Basis(NamedTuple):
     settings: PushConsumerConfig
     subscriptions: SubscriptionTable
     clock: Clock
+    hooks: Hooks
 
 
 def push_member(basis: Basis, listening: Listening) -> PushMember:
     """Put a push consumer together, for the model in its settings and the kind of its listener."""
-    group, engine, settings, subscriptions, clock = basis
+    group, engine, settings, subscriptions, clock, hooks = basis
     calls = ConsumerCalls(engine, group, settings)
     offsets: OffsetTable
     share: Share
@@ -100,7 +103,7 @@ def push_member(basis: Basis, listening: Listening) -> PushMember:
     parts: Parts[PoolDispatch | OrderlyDispatch] = Parts(
         consume_type="CONSUME_PASSIVELY",
         share=share,
-        source=Pulls(calls, subscriptions, offsets, group),
+        source=Pulls(calls, subscriptions, offsets, group, hooks),
         offsets=offsets,
         progress=progress,
         dispatch=how.dispatch,
@@ -124,13 +127,17 @@ def _in_order(
         progress=progress,
         handler=handler,
         clock=basis.clock,
+        hooks=basis.hooks,
         locks=locks,
     )
     return Dispatching(
         orderly,
         ownership=orderly,
         gates=(orderly.closed_gate,),
-        periodic=((LOCK_FIRST_MS, LOCK_RENEW_S * 1000, orderly.renew_locks),),
+        periodic=(
+            (LOCK_FIRST_MS, LOCK_RENEW_S * 1000, orderly.renew_locks),
+            _sweeping(basis, orderly.sweep),
+        ),
     )
 
 
@@ -142,11 +149,16 @@ def _on_pool(basis: Basis, progress: Progress, handler: Handler) -> Dispatching:
         progress=progress,
         handler=handler,
         clock=basis.clock,
+        hooks=basis.hooks,
     )
-    sweep_ms = basis.settings.consume_timeout * MINUTE_MS
     return Dispatching(
-        pool, gates=(SpanLimit(basis.settings),), periodic=((sweep_ms, sweep_ms, pool.sweep),)
+        pool, gates=(SpanLimit(basis.settings),), periodic=(_sweeping(basis, pool.sweep),)
     )
+
+
+def _sweeping(basis: Basis, sweep: Task) -> tuple[float, float, Task]:
+    every_ms = basis.settings.consume_timeout * MINUTE_MS
+    return every_ms, every_ms, sweep
 
 
 def _inspection(basis: Basis, offsets: OffsetTable, listening: Listening) -> Inspection:

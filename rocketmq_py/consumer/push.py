@@ -16,6 +16,7 @@ from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.config import ClientConfig, attributes_of
+from rocketmq_py.consumer.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from rocketmq_py.consumer.listener import (
     Listener,
     Listening,
@@ -112,6 +113,7 @@ class DefaultMQPushConsumer(_Settings):
         self._listening: Listening | None = None
         self._life = Life(self._who)
         self._member: PushMember | None = None
+        self._hooks = Hooks()
 
     # --- before the start ---------------------------------------------------------------------
 
@@ -168,6 +170,14 @@ class DefaultMQPushConsumer(_Settings):
         if self._life.state != "new":
             raise MQClientException("register the listener before start()")
         self._listening = listening
+
+    def register_consume_message_hook(self, hook: ConsumeMessageHook) -> None:
+        """Show every call of the listener to ``hook``, and what came of it."""
+        self._hooks.consume.append(hook)
+
+    def register_filter_message_hook(self, hook: FilterMessageHook) -> None:
+        """Let ``hook`` see, and filter, what each fetch brings."""
+        self._hooks.filter.append(hook)
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -312,7 +322,7 @@ class DefaultMQPushConsumer(_Settings):
             self._rpc_hooks,
             keep_instance_name=self.config.message_model is MessageModel.BROADCASTING,
         )
-        basis = Basis(group, instance, self.config, self._subscriptions, self._clock)
+        basis = Basis(group, instance, self.config, self._subscriptions, self._clock, self._hooks)
         member = push_member(basis, listening)
         try:
             instance.register_consumer(group, member)

@@ -50,6 +50,12 @@ class Ownership(Protocol):
     def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
         """Return those of one broker's queues that may be taken now. May block."""
 
+    def not_taken(self, queue: MessageQueue) -> None:
+        """Note that a queue that may be taken was not. Must not block."""
+
+    def keeps(self, lane: Lane) -> bool:
+        """Whether the lane may be kept; else it is dropped, and taken afresh."""
+
     def given_back(self, lane: Lane) -> None:
         """Note that the lane was dropped. Must not block."""
 
@@ -60,6 +66,13 @@ class Unguarded:
     def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
         """Return all."""
         return queues
+
+    def not_taken(self, queue: MessageQueue) -> None:
+        """Nobody needs to know."""
+
+    def keeps(self, lane: Lane) -> bool:  # noqa: ARG002
+        """Keep all."""
+        return True
 
     def given_back(self, lane: Lane) -> None:
         """Nobody needs to know."""
@@ -172,9 +185,13 @@ class Rebalancer:
 
     def drop_all(self) -> None:
         """Drop every queue, after `stop`."""
+        with self._lock:
+            taking, self._taking = self._taking, set()
         for lane in self._table.values():
             lane.dropped = True
             self._ownership.given_back(lane)
+        for queue in taking:
+            self._ownership.not_taken(queue)
 
     def _routes(self) -> dict[str, tuple[MessageQueue, ...] | None]:
         """Queues of every subscribed topic, None where no route is known yet.
@@ -259,7 +276,7 @@ class Rebalancer:
             for queue, lane in self._table.items():
                 if queue.topic != topic:
                     continue
-                if queue not in mine:
+                if queue not in mine or not self._ownership.keeps(lane):
                     gone.append(queue)
                 elif now - lane.fetched_at > FETCH_IDLE_MAX:
                     logger.error(
@@ -313,8 +330,10 @@ class Rebalancer:
         if told is not None and address is not None:
             told.wait(HEARTBEAT_ANSWER_S, address)
         fresh: list[Lane] = []
+        allowed: Sequence[MessageQueue] = ()
         try:
-            for queue in self._ownership.may_take(queues):
+            allowed = self._ownership.may_take(queues)
+            for queue in allowed:
                 try:
                     fresh += self._taken(queue)
                 except RocketMQError as error:
@@ -325,6 +344,9 @@ class Rebalancer:
         finally:
             with self._lock:
                 self._taking.difference_update(queues)
+                spare = [queue for queue in allowed if queue not in self._table]
+            for queue in spare:  # no answer, or it belongs to another member by now
+                self._ownership.not_taken(queue)
         for lane in fresh:
             self._fetch(lane)
 

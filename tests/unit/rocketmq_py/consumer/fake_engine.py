@@ -182,6 +182,9 @@ class FakeEngine(ClientInstance):
         self.tasks.append(partial(task, *args))
         return True
 
+    def submit_background(self, task: Callable[..., object], *args: object) -> bool:
+        return self.submit(task, *args)
+
     def rebalance_soon(self) -> None:
         self.rebalances += 1
 
