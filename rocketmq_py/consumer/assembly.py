@@ -11,7 +11,6 @@ A function here puts one kind together; nothing else is decided here.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import PushConsumerConfig
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
+    from rocketmq_py.send_result import MessageQueue
 
 LOCK_FIRST_MS = 1_000
 BROADCAST_ONCE = "in broadcasting every member gets each message once"
@@ -93,7 +93,15 @@ def push_member(basis: Basis, listening: Listening) -> PushMember:
         offsets = BrokerOffsets(engine, calls)
         share = SharedByStrategy(engine, calls, group, settings)
         retries, locks = SendBack(group, calls), QueueLocks(engine, group)
-    begin = partial(first_offset, offsets=offsets, calls=calls, settings=settings, clock=clock)
+
+    def begin(queue: MessageQueue) -> int:
+        offset = first_offset(queue, offsets=offsets, calls=calls, settings=settings, clock=clock)
+        if settings.message_model is MessageModel.BROADCASTING:
+            # Nobody else knows where this member has begun: without that it would begin at the end
+            # once more if it had to start again before it has handled anything.
+            offsets.update(queue, offset)
+        return offset
+
     progress = OffsetProgress(offsets, retries, begin)
     handler = handler_of(listening, group, lambda: settings.suspend_current_queue_time_millis)
     if listening.is_orderly:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from rocketmq_py import (
@@ -26,21 +25,6 @@ class SoonAgain(Inbox):
         self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
     ) -> ConsumeConcurrentlyStatus:
         context.delay_level_when_next_consume = ONE_SECOND_LEVEL
-        return super().__call__(messages, context)
-
-
-class Held(Inbox):
-    """A listener whose calls all wait until ``leave`` is set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered, self.leave = threading.Event(), threading.Event()
-
-    def __call__(
-        self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
-    ) -> ConsumeConcurrentlyStatus:
-        self.entered.set()
-        self.leave.wait(60)
         return super().__call__(messages, context)
 
 

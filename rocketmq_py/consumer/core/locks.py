@@ -123,6 +123,15 @@ class QueueLocks:
         self._give_back(_by_broker(unwanted), oneway=True)
         return frozenset(held)
 
+    def doubt(self, queue: MessageQueue) -> None:
+        """Count a queue as not held until the broker has been asked anew.
+
+        For a broker that was away: after a restart it knows no locks, and lends them to others.
+        """
+        with self._lock:
+            if queue in self._claims:
+                self._claims[queue] = _Claim()  # answers that are on their way do not count
+
     def unlock(self, queue: MessageQueue, *, oneway: bool) -> None:
         """Give a queue back; it is held no longer, whatever becomes of the request.
 

@@ -56,6 +56,9 @@ class Ownership(Protocol):
     def keeps(self, lane: Lane) -> bool:
         """Whether the lane may be kept; else it is dropped, and taken afresh."""
 
+    def broker_failed(self, lane: Lane) -> None:
+        """Note that the lane's broker could not be reached for a fetch. Must not block."""
+
     def given_back(self, lane: Lane) -> None:
         """Note that the lane was dropped. Must not block."""
 
@@ -73,6 +76,9 @@ class Unguarded:
     def keeps(self, lane: Lane) -> bool:  # noqa: ARG002
         """Keep all."""
         return True
+
+    def broker_failed(self, lane: Lane) -> None:
+        """The queues stay as they are."""
 
     def given_back(self, lane: Lane) -> None:
         """Nobody needs to know."""
@@ -102,6 +108,7 @@ class Rebalancer:
     _name_servers_silent: bool = field(default=False, init=False)
     _ask_now: bool = field(default=False, init=False)
     _joining: list[str] = field(factory=list, init=False)
+    _refused: set[str] = field(factory=set, init=False)
     _next: TimerHandle | None = field(default=None, init=False)
     _announced: bool = field(default=False, init=False)
     _stopped: bool = field(default=False, init=False)
@@ -121,8 +128,11 @@ class Rebalancer:
 
     @property
     def joining(self) -> str | None:
-        """Say which topic has a route but no queue was taken of it; None: there is none."""
-        topics = self._joining
+        """Say which topic has a route but no queue was taken of it; None: there is none.
+
+        Queues that others do not give yet are waited for, but nothing is done about them.
+        """
+        topics = [topic for topic in self._joining if topic not in self._refused]
         return f"no queue of {', '.join(topics)} is taken yet" if topics else None
 
     def unrouted(self) -> list[str]:
@@ -333,6 +343,7 @@ class Rebalancer:
         allowed: Sequence[MessageQueue] = ()
         try:
             allowed = self._ownership.may_take(queues)
+            self._note_refused(queues, allowed)
             for queue in allowed:
                 try:
                     fresh += self._taken(queue)
@@ -349,6 +360,13 @@ class Rebalancer:
                 self._ownership.not_taken(queue)
         for lane in fresh:
             self._fetch(lane)
+
+    def _note_refused(
+        self, queues: Sequence[MessageQueue], allowed: Sequence[MessageQueue]
+    ) -> None:
+        refused = {queue.topic for queue in set(queues).difference(allowed)}
+        with self._lock:
+            self._refused = self._refused.difference(queue.topic for queue in queues) | refused
 
     def _taken(self, queue: MessageQueue) -> list[Lane]:
         lane = Lane(queue, self._progress.begin(queue), fetched_at=monotonic())

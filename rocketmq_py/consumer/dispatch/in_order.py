@@ -192,6 +192,12 @@ class OrderlyDispatch:
         """Whether the lock of a lane is held; it was held all the time then."""
         return self._locks is None or self._locks.is_held(lane.queue, monotonic())
 
+    def broker_failed(self, lane: Lane) -> None:
+        """Take the queue afresh: a broker that has started again knows nothing of its lock."""
+        if self._locks is not None:
+            self._locks.doubt(lane.queue)
+            self._engine.rebalance_soon()
+
     def given_back(self, lane: Lane) -> None:
         """Give the lock of a dropped lane back, as soon as no listener has a message of it."""
         with self._mutex:

@@ -306,3 +306,35 @@ def test_a_broker_lends_a_queue_to_one_member_until_it_is_given_back_or_60_secon
         assert one.lock(queues) == frozenset()
         session.advance(60)
         assert one.lock(queues) == set(queues)
+
+
+def test_a_lock_that_is_doubted_is_not_held_until_the_broker_was_asked_anew(
+    engine: FakeEngine, now: Now
+) -> None:
+    locks_ = QueueLocks(engine, GROUP)
+    engine.answers[LOCK] = lambda command: ok(
+        body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode()
+    )
+    locks_.lock([FIRST, SECOND])
+    locks_.doubt(FIRST)
+    locks_.doubt(THIRD)
+    assert [locks_.is_held(one, now.s) for one in (FIRST, SECOND, THIRD)] == [False, True, False]
+    assert locks_.lock([FIRST]) == {FIRST}
+    assert locks_.is_held(FIRST, now.s)
+
+
+def test_an_answer_to_a_question_from_before_the_doubt_does_not_count(
+    engine: FakeEngine, now: Now
+) -> None:
+    locks_ = QueueLocks(engine, GROUP)
+
+    def answer(command: RemotingCommand) -> RemotingCommand:
+        locks_.doubt(FIRST)
+        return ok(body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode())
+
+    engine.answers[LOCK] = answer
+    assert locks_.lock([FIRST]) == frozenset()
+    assert not locks_.is_held(FIRST, now.s)
+    engine.answers[UNLOCK] = lambda _: ok()
+    locks_.unlock(FIRST, oneway=True)  # the broker may have given it
+    assert [RequestCode(one.code) for one in engine.oneways] == [UNLOCK]

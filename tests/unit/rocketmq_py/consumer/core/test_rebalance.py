@@ -436,11 +436,24 @@ def test_queues_that_are_refused_are_asked_for_again_later() -> None:
     assert not bench.rebalancer.run()
     assert bench.mine() == [0, 3]
     assert bench.engine.scheduled
+    assert bench.rebalancer.joining is None
     owners.refused.clear()
     owners.asked.clear()
     bench.rebalancer.run()
     assert (bench.mine(), owners.asked) == ([0, 1, 2, 3], [1, 2])
     assert owners.spare == []
+
+
+def test_queues_that_nobody_gives_yet_are_no_work_that_is_waited_for() -> None:
+    owners = Guarded()
+    owners.refused = {0, 1, 2, 3}
+    bench = Bench(ownership=owners)
+    bench.rebalancer.run()
+    assert (bench.mine(), bench.rebalancer.joining) == ([], None)
+    owners.refused.clear()
+    bench.no_offset = set(queues_of("T", 4))
+    bench.rebalancer.run()
+    assert bench.rebalancer.joining is not None
 
 
 def test_a_queue_that_is_allowed_but_has_no_first_offset_is_not_kept_from_others() -> None:

@@ -72,6 +72,9 @@ class Locks(QueueLocks):
         self.held = (self.held | set(asked)) - self.rivals
         return frozenset(self.held.intersection(asked))
 
+    def doubt(self, queue: MessageQueue) -> None:
+        self.held.discard(queue)
+
     def unlock(self, queue: MessageQueue, *, oneway: bool) -> None:
         assert oneway  # whoever gives a queue back must not wait
         self.held.discard(queue)
@@ -337,6 +340,13 @@ def test_a_renewal_that_is_refused_asks_for_a_rebalance() -> None:
     bench = Bench(Seen())
     bench.locks.rivals.add(QUEUE)
     bench.consumer.renew_locks([bench.lane])
+    assert bench.engine.rebalances == 1
+
+
+def test_a_broker_that_could_not_be_reached_may_have_forgotten_the_lock() -> None:
+    bench = Bench(Seen())
+    bench.consumer.broker_failed(bench.lane)
+    assert not bench.consumer.keeps(bench.lane)
     assert bench.engine.rebalances == 1
 
 
