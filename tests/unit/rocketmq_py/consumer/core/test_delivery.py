@@ -147,7 +147,8 @@ def test_a_batch_can_be_settled_while_any_message_of_it_is_unfinished() -> None:
 )
 def test_nack_says_when_the_messages_come_again(delay: timedelta | None, milliseconds: int) -> None:
     bench = Bench()
-    assert bench.delivery.next_due is None
+    before = bench.delivery.next_due
+    assert before is None
     earliest = wall_ms()
     bench.delivery.nack(delay)
     assert bench.planned == [None if delay is None else milliseconds]
