@@ -151,8 +151,8 @@ class Delivery:
         """Let the messages come again after ``delay`` (default: that of the attempt).
 
         Brokers know 18 delay levels for this: the exact one is taken, or the next longer one (two
-        hours at most), and `next_due` says which moment that is. Consumers in POP mode take any
-        millisecond. The future ends when a broker has taken it. Raises `DeliveryEndedError` as
+        hours at most), and `next_due` says which moment that is. Consumers in order, whose queue
+        waits so long, and those in POP mode take any millisecond. The future ends when a broker has taken it. Raises `DeliveryEndedError` as
         `ack`, `UnsupportedOperationError` where messages cannot come again (broadcasting, lite
         pull), ValueError for a delay that is negative or longer than 366 days.
         """

@@ -289,12 +289,12 @@ def test_without_auto_commit_success_waits_for_a_commit() -> None:
 
 
 def test_a_rollback_lets_all_since_the_last_commit_come_again_in_order() -> None:
-    seen = Seen(COMMIT, SUCCESS, ROLLBACK, SUCCESS, COMMIT, commits=False)
+    seen = Seen(COMMIT, SUCCESS, SUCCESS, ROLLBACK, SUCCESS, SUCCESS, COMMIT, commits=False)
     bench = Bench(seen)
-    bench.receive(0, 1, 2)
+    bench.receive(0, 1, 2, 3)
     assert bench.engine.run_scheduled() == [SUSPEND_MS]
-    assert [offsets for offsets, _ in seen.calls] == [[0], [1], [2], [1], [2]]
-    assert bench.committed == 3
+    assert [offsets for offsets, _ in seen.calls] == [[0], [1], [2], [3], [1], [2], [3]]
+    assert bench.committed == 4
 
 
 @pytest.mark.parametrize("status", [COMMIT, ROLLBACK])
