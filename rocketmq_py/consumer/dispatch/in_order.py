@@ -94,6 +94,7 @@ class OrderlyDispatch:
     _mutex: threading.Lock = field(factory=threading.Lock, init=False)
     _orders: dict[Lane, _Order] = field(factory=dict, init=False)
     _leaving: dict[MessageQueue, _Order] = field(factory=dict, init=False)
+    _closes: bool = field(default=False, init=False)
     calls: ListenerCalls = field(init=False)
     pool: WorkerPool = field(init=False)
 
@@ -139,6 +140,7 @@ class OrderlyDispatch:
 
     def close(self, timeout: float) -> bool:
         """Drop what waits and wait for running listeners; False when one still runs."""
+        self._closes = True
         return self.pool.close(timeout, drop=True)
 
     def sweep(self, lanes: Iterable[Lane]) -> int:
@@ -222,7 +224,7 @@ class OrderlyDispatch:
         if self._locks is None:
             return
         mine = [lane for lane in lanes if not lane.dropped]
-        self._locks.lock([lane.queue for lane in mine if self.keeps(lane)])
+        self._locks.renew([lane.queue for lane in mine if self.keeps(lane)])
         if not all(map(self.keeps, mine)):
             self._engine.rebalance_soon()
 
@@ -265,7 +267,7 @@ class OrderlyDispatch:
         while True:
             with self._mutex:
                 batch = self._next_batch(order)
-                if lane.dropped or not batch:
+                if lane.dropped or self._closes or not batch:
                     order.has_turn = False
                     return None
             if monotonic() >= until:

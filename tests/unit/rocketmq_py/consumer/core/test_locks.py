@@ -338,3 +338,17 @@ def test_an_answer_to_a_question_from_before_the_doubt_does_not_count(
     engine.answers[UNLOCK] = lambda _: ok()
     locks_.unlock(FIRST, oneway=True)  # the broker may have given it
     assert [RequestCode(one.code) for one in engine.oneways] == [UNLOCK]
+
+
+def test_a_queue_that_was_given_back_is_not_renewed(engine: FakeEngine, now: Now) -> None:
+    locks_ = QueueLocks(engine, GROUP)
+    engine.answers[LOCK] = lambda command: ok(
+        body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode()
+    )
+    locks_.lock([FIRST, SECOND])
+    locks_.unlock(FIRST, oneway=True)
+    now.s += LOCK_RENEW_S
+    assert locks_.renew([FIRST, SECOND, THIRD]) == {SECOND}
+    assert not locks_.is_held(FIRST, now.s)
+    asked = LockBatchRequest.decode(engine.called(LOCK)[-1].body).mq_set
+    assert [one.queue_id for one in asked] == [SECOND.queue_id]

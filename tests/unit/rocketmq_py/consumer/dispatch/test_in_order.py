@@ -72,6 +72,9 @@ class Locks(QueueLocks):
         self.held = (self.held | set(asked)) - self.rivals
         return frozenset(self.held.intersection(asked))
 
+    def renew(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
+        return self.lock(queues)
+
     def doubt(self, queue: MessageQueue) -> None:
         self.held.discard(queue)
 
@@ -576,3 +579,12 @@ def test_a_new_message_does_not_shorten_the_pause_of_its_queue() -> None:
     bench.receive(0)
     bench.receive(1)
     assert seen.calls == [([0], 0)]
+
+
+def test_an_end_does_not_wait_for_messages_whose_call_has_not_begun() -> None:
+    seen = Seen()
+    bench = Bench(seen)
+    seen.during = lambda: bench.consumer.close(0)
+    bench.receive(0, 1, 2)
+    assert seen.calls == [([0], 0)]
+    assert bench.committed == 1  # what was in its call is settled
