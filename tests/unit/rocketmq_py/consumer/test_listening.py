@@ -32,7 +32,7 @@ SUSPEND_MS = 1_234
 DONE, LATER = list(ConsumeConcurrentlyStatus)
 SUCCESS, ROLLBACK, COMMIT, SUSPEND = list(ConsumeOrderlyStatus)
 HOLD = Hold(SUSPEND_MS)
-NONSENSE = [None, True, 0, "SUCCESS", [], 3.5]
+NONSENSE: list[object] = [None, True, 0, "SUCCESS", [], 3.5]
 
 Words = Callable[[Any], object]
 
