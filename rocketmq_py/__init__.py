@@ -48,6 +48,12 @@ if TYPE_CHECKING:
         MachineRoomResolver,
     )
     from rocketmq_py.consumer.core.delivery import Delivery
+    from rocketmq_py.consumer.hooks import (
+        ConsumeMessageContext,
+        ConsumeMessageHook,
+        FilterMessageContext,
+        FilterMessageHook,
+    )
     from rocketmq_py.consumer.listener import (
         ConsumeConcurrentlyContext,
         ConsumeConcurrentlyStatus,
@@ -169,6 +175,9 @@ _NAMES_OF = {
         "AllocateMessageQueueStrategy MachineRoomResolver"
     ),
     "consumer.core.delivery": "Delivery",
+    "consumer.hooks": (
+        "ConsumeMessageContext ConsumeMessageHook FilterMessageContext FilterMessageHook"
+    ),
     "consumer.listener": (
         "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
         "ConsumeOrderlyContext ConsumeOrderlyStatus DeliveryFunction DeliveryListener Listener "
@@ -240,6 +249,8 @@ __all__ = [
     "ConsumeConcurrentlyContext",
     "ConsumeConcurrentlyStatus",
     "ConsumeFromWhere",
+    "ConsumeMessageContext",
+    "ConsumeMessageHook",
     "ConsumeOrderlyContext",
     "ConsumeOrderlyStatus",
     "ConsumerConfig",
@@ -265,6 +276,8 @@ __all__ = [
     "EndTransactionContext",
     "EndTransactionHook",
     "FaultTable",
+    "FilterMessageContext",
+    "FilterMessageHook",
     "FlowControlError",
     "ForkedClientError",
     "IdleCondition",

@@ -13,7 +13,6 @@ A function here puts one kind together; nothing else is decided here.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -36,7 +35,8 @@ from rocketmq_py.consumer.core.sources import Pops, Pulls
 from rocketmq_py.consumer.core.start_offset import first_offset
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
 from rocketmq_py.consumer.dispatch.inbox import Inbox
-from rocketmq_py.consumer.dispatch.pool import MINUTE_MS, PoolDispatch
+from rocketmq_py.consumer.dispatch.listener_calls import MINUTE_MS
+from rocketmq_py.consumer.dispatch.pool import PoolDispatch
 from rocketmq_py.consumer.inspection import Inspection
 from rocketmq_py.consumer.listener import MessageModel
 from rocketmq_py.consumer.listening import handler_of
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.shares import Assigned, Share
     from rocketmq_py.consumer.core.sources import Source
     from rocketmq_py.consumer.dispatch.listener_calls import Handler
+    from rocketmq_py.consumer.hooks import Hooks
     from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import (
         ConsumerConfig,
@@ -98,6 +99,7 @@ class Basis(NamedTuple, Generic[_Settings_co]):
     settings: _Settings_co
     subscriptions: SubscriptionTable
     clock: Clock
+    hooks: Hooks
 
 
 class Queues(NamedTuple):
@@ -111,7 +113,7 @@ class Queues(NamedTuple):
 
 def queues_of(basis: Basis[ConsumerConfig]) -> Queues:
     """Choose share and offsets by the message model."""
-    group, engine, settings, _, clock = basis
+    group, engine, settings, _, clock, _ = basis
     calls = ConsumerCalls(engine, group, settings)
     offsets: OffsetTable
     share: Share
@@ -120,13 +122,21 @@ def queues_of(basis: Basis[ConsumerConfig]) -> Queues:
     else:
         offsets = BrokerOffsets(engine, calls)
         share = SharedByStrategy(engine, calls, group, settings)
-    begin = partial(first_offset, offsets=offsets, calls=calls, settings=settings, clock=clock)
+
+    def begin(queue: MessageQueue) -> int:
+        offset = first_offset(queue, offsets=offsets, calls=calls, settings=settings, clock=clock)
+        if settings.message_model is MessageModel.BROADCASTING:
+            # Nobody else knows where this member has begun: without that it would begin at the end
+            # once more if it had to start again before it has handled anything.
+            offsets.update(queue, offset)
+        return offset
+
     return Queues(calls, offsets, share, begin)
 
 
 def push_member(basis: Basis[PushConsumerConfig], listening: Listening) -> PushMember:
     """Put a push consumer together, for the model in its settings and the kind of its listener."""
-    group, engine, settings, subscriptions, _ = basis
+    group, engine, settings, subscriptions, _, _ = basis
     queues = queues_of(basis)
     offsets = queues.offsets
     locks: QueueLocks | None
@@ -167,14 +177,14 @@ def lite_pull_member(
     basis: Basis[LitePullConsumerConfig], assigned: Assigned | None
 ) -> GroupMember[Inbox]:
     """Put a consumer together that is asked for messages; ``assigned``: of which queues."""
-    group, engine, settings, subscriptions, _ = basis
+    group, engine, settings, subscriptions, _, hooks = basis
     calls, offsets, share, begin = queues_of(basis)
     progress = PolledProgress(offsets, begin)
     inbox = Inbox()
     parts = Parts(
         consume_type="CONSUME_ACTIVELY",
         share=assigned or share,
-        source=Pulls(calls, subscriptions, offsets, group),
+        source=Pulls(calls, subscriptions, offsets, group, hooks),
         offsets=offsets,
         progress=progress,
         dispatch=inbox,
@@ -187,13 +197,13 @@ def lite_pull_member(
 
 
 def _pulling(basis: Basis[PushConsumerConfig], queues: Queues, retries: Retries) -> Flow:
-    source = Pulls(queues.calls, basis.subscriptions, queues.offsets, basis.group)
+    source = Pulls(queues.calls, basis.subscriptions, queues.offsets, basis.group, basis.hooks)
     return Flow(queues.share, source, OffsetProgress(queues.offsets, retries, queues.begin))
 
 
 def _popping(basis: Basis[PushConsumerConfig], pulling: Flow, retries: Retries) -> Flow:
     """Let brokers assign queues; those that an administrator has not set to popping are pulled."""
-    group, engine, settings, subscriptions, clock = basis
+    group, engine, settings, subscriptions, clock, _ = basis
     calls = PopCalls(engine, group)
     by_broker = ByBroker(
         engine=engine, group=group, calls=calls, settings=settings, by_strategy=pulling.share
@@ -225,13 +235,17 @@ def _in_order(
         progress=progress,
         handler=handler,
         clock=basis.clock,
+        hooks=basis.hooks,
         locks=locks,
     )
     return Dispatching(
         orderly,
         ownership=orderly,
         gates=(orderly.closed_gate,),
-        periodic=((LOCK_FIRST_MS, LOCK_RENEW_S * 1000, orderly.renew_locks),),
+        periodic=(
+            (LOCK_FIRST_MS, LOCK_RENEW_S * 1000, orderly.renew_locks),
+            _sweeping(basis, orderly.sweep),
+        ),
     )
 
 
@@ -243,14 +257,19 @@ def _on_pool(basis: Basis[PushConsumerConfig], flow: Flow, handler: Handler) -> 
         progress=flow.progress,
         handler=handler,
         clock=basis.clock,
+        hooks=basis.hooks,
     )
-    sweep_ms = basis.settings.consume_timeout * MINUTE_MS
     return Dispatching(
         pool,
         gates=(SpanLimit(basis.settings),),
-        periodic=((sweep_ms, sweep_ms, pool.sweep),),
+        periodic=(_sweeping(basis, pool.sweep),),
         ownership=flow.ownership,
     )
+
+
+def _sweeping(basis: Basis[PushConsumerConfig], sweep: Task) -> tuple[float, float, Task]:
+    every_ms = basis.settings.consume_timeout * MINUTE_MS
+    return every_ms, every_ms, sweep
 
 
 def _inspection(basis: Basis[Any], offsets: OffsetTable, listening: Listening | None) -> Inspection:

@@ -209,7 +209,9 @@ class MessageListenerOrderly(_Wrapper[ConsumeOrderlyContext, ConsumeOrderlyStatu
     Override `consume_message`, or wrap a callable: ``MessageListenerOrderly(function)``. A message
     that is not handled comes again in its place, and nothing behind it in its queue before. Queues
     are handled side by side. Delivery is at least once, as everywhere. A function that takes
-    ``(delivery: Delivery)`` can be wrapped, too: the queue goes on when the delivery is settled.
+    ``(delivery: Delivery)`` can be wrapped, too: the queue goes on when the delivery is settled, or
+    after `consume_timeout`. A listener that outlives its consumer, one that shuts it down itself
+    for example, keeps its queue from other members for up to a minute.
     """
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from attrs import define, field
 
-from rocketmq_py.consumer.core.delivery import Delivery
+from rocketmq_py.consumer.core.delivery import Delivery, Settlement
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, DONE, Hold, Later, Outcome
 from rocketmq_py.consumer.dispatch.listener_calls import Handler, Verdict
@@ -36,6 +37,9 @@ logger = get_logger(__name__)
 DEAD_LEVEL: Final = -1
 """The delay level of a listener's context that means the dead letters."""
 
+RAISED: Final = "EXCEPTION"
+RETURNED_NONSENSE: Final = "RETURNNULL"
+
 
 @define(eq=False, repr=False)
 class ConcurrentHandler:
@@ -53,12 +57,16 @@ class ConcurrentHandler:
         count = len(messages)
         # A listener of a foreign program may return anything, whatever its annotation says.
         status = _called(self._group, self._consume, delivery, context)
+        problem = _problem(status, ConsumeConcurrentlyStatus)
+        if problem == RETURNED_NONSENSE:
+            _tell_nonsense(self._group, status, delivery, self._told, _CONCURRENTLY)
+        if not isinstance(status, ConsumeConcurrentlyStatus):
+            status = ConsumeConcurrentlyStatus.RECONSUME_LATER
         done = 0
         if status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
             done = max(0, min(context.ack_index + 1, count))
-        elif status is not ConsumeConcurrentlyStatus.RECONSUME_LATER and status is not _RAISED:
-            _tell_nonsense(self._group, status, delivery, self._told, _CONCURRENTLY)
-        return Verdict(done, _outcome_of(context.delay_level_when_next_consume))
+        rest = _outcome_of(context.delay_level_when_next_consume)
+        return Verdict(done, rest, status=status.name, problem=problem)
 
 
 @define(eq=False, repr=False)
@@ -79,10 +87,17 @@ class OrderlyHandler:
         context = ConsumeOrderlyContext(delivery.queue)
         count = len(delivery.messages)
         status = _called(self._group, self._consume, delivery, context)
+        problem = _problem(status, ConsumeOrderlyStatus)
+        if problem == RETURNED_NONSENSE:
+            _tell_nonsense(self._group, status, delivery, self._told, _ORDERLY)
         if not isinstance(status, ConsumeOrderlyStatus):
-            if status is not _RAISED:
-                _tell_nonsense(self._group, status, delivery, self._told, _ORDERLY)
             status = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        verdict = self._verdict(status, context, count)
+        return verdict._replace(status=status.name, problem=problem)
+
+    def _verdict(
+        self, status: ConsumeOrderlyStatus, context: ConsumeOrderlyContext, count: int
+    ) -> Verdict:
         hold = Hold(self._pause_ms(context))
         match status:
             case ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
@@ -152,14 +167,13 @@ def handler_of(listening: Listening, group: str, suspend_ms: Callable[[], int]) 
     return ConcurrentHandler(group, listening.function)
 
 
-_RESULTS: Final[dict[object, str]] = {
+_RESULTS: Final[dict[Enum, str]] = {
     ConsumeConcurrentlyStatus.CONSUME_SUCCESS: "CR_SUCCESS",
     ConsumeConcurrentlyStatus.RECONSUME_LATER: "CR_LATER",
     ConsumeOrderlyStatus.SUCCESS: "CR_SUCCESS",
     ConsumeOrderlyStatus.COMMIT: "CR_COMMIT",
     ConsumeOrderlyStatus.ROLLBACK: "CR_ROLLBACK",
     ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT: "CR_LATER",
-    None: "CR_RETURN_NULL",
 }
 
 
@@ -172,8 +186,13 @@ def consume_directly(
             return _settled_directly(listening, message, queue)
         context = ConsumeOrderlyContext if listening.is_orderly else ConsumeConcurrentlyContext
         status = listening.function([message], context(queue))
-        return _RESULTS.get(status, "CR_RETURN_NULL"), None
-    except Exception as error:
+        wanted = ConsumeOrderlyStatus if listening.is_orderly else ConsumeConcurrentlyStatus
+        if isinstance(status, wanted):
+            return _RESULTS[status], None
+        if status is None:
+            return "CR_RETURN_NULL", None
+        return "CR_RETURN_NULL", f"the listener returned {_kind(status)}, not a {wanted.__name__}"
+    except BaseException as error:
         logger.exception("group %s: the listener failed for %s", group, message.msg_id)
         return "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
 
@@ -181,22 +200,21 @@ def consume_directly(
 def _settled_directly(
     listening: Listening, message: MessageExt, queue: MessageQueue
 ) -> tuple[str, str | None]:
-    outcomes: list[Outcome] = []
-
-    def settle(outcome: Outcome) -> Future[None]:
-        outcomes.append(outcome)
+    def settle(_messages: object, _outcome: Outcome) -> Future[None]:
         ended: Future[None] = Future()
         ended.set_result(None)
         return ended
 
+    def plan(_message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+        return AS_ATTEMPT, delay_ms or 0
+
     aside = Lane(queue, message.queue_offset, fetched_at=0.0)
     aside.put([message])
-    listening.function(
-        Delivery([message], aside, settle, lambda _, delay_ms: (AS_ATTEMPT, delay_ms or 0))
-    )
-    if not outcomes:
+    settlement = Settlement([message], aside, settle)
+    listening.function(Delivery([message], settlement, plan, plan))
+    if settlement.outcome is None:
         return "CR_SUCCESS", "the listener has returned and not settled the message yet"
-    return ("CR_SUCCESS" if outcomes == [DONE] else "CR_LATER"), None
+    return ("CR_SUCCESS" if settlement.outcome == DONE else "CR_LATER"), None
 
 
 def named(delivery: Delivery) -> str:
@@ -244,12 +262,23 @@ def _tell_nonsense(
         "group %s: the listener returned %s instead of a %s for %s; it comes again later: return "
         "%s.%s",
         group,
-        "None" if status is None else f"a {kind}",
+        _kind(status),
         status_type,
         named(delivery),
         status_type,
         success,
     )
+
+
+def _problem(status: object, wanted: type[Enum]) -> str:
+    """Say why a call gave no status, in the words of hooks."""
+    if isinstance(status, wanted):
+        return ""
+    return RAISED if status is _RAISED else RETURNED_NONSENSE
+
+
+def _kind(status: object) -> str:
+    return "None" if status is None else f"a {type(status).__name__}"
 
 
 def _outcome_of(level: int) -> Outcome:

@@ -19,6 +19,7 @@ from rocketmq_py.clock import Clock, monotonic
 from rocketmq_py.config import explained, in_milliseconds
 from rocketmq_py.consumer.core.shares import Assigned
 from rocketmq_py.consumer.face import SUBSCRIBE_ALL, GroupConsumer, a_clock
+from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import MessageSelector
 from rocketmq_py.consumer.settings import LitePullConsumerConfig
 from rocketmq_py.errors import (
@@ -185,7 +186,7 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, _Consumer):
             self._join(
                 self,
                 lambda engine: lite_pull_member(
-                    Basis(group, engine, self, subscriptions, self._clock), self._assigned
+                    Basis(group, engine, self, subscriptions, self._clock, Hooks()), self._assigned
                 ),
                 stream=True,
             )

@@ -50,7 +50,7 @@ def test_every_public_method_is_fully_annotated(name: str, function: typing.Any)
 
 RAW = ("rocketmq_py.client.queue_", "rocketmq_py.client.raw_messages")
 """Modules of bulk tools, whose types are public beside them."""
-INNER = {"Frame", "Lane", "Plan", "Settle"}
+INNER = {"Frame", "Lane", "Plan", "Settle", "Settlement"}
 """What only the SDK passes: a `RemotingCommand`, which hooks see, is decoded from a frame, and a
 `Delivery` is made by a consumer."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.pytest_plugin import Store
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -25,6 +26,8 @@ from tests.waiting import until
 
 GUARD_S = 60.0
 """A hang guard: a real broker on a busy machine takes seconds for what takes none elsewhere."""
+LEASE_S = 61.0
+"""A broker keeps the lock of a queue for a minute after its holder was heard last."""
 
 Forward = Callable[[Callable[[], object]], None]
 
@@ -45,6 +48,21 @@ def forward(rocketmq_broker: EmbeddedBroker) -> Forward:
             until(holds, GUARD_S)
 
     return go
+
+
+@pytest.fixture
+def leases_end(rocketmq_broker: EmbeddedBroker, rocketmq_store: Store) -> Callable[[], None]:
+    """Frees the queues of members that vanished, as a minute does.
+
+    The minute is one of the wall: an embedded broker starts again instead, and knows no locks then;
+    on a real one the test waits.
+    """
+
+    def end() -> None:
+        if isinstance(rocketmq_broker, EmbeddedBroker):
+            rocketmq_store.reopen()
+
+    return end
 
 
 @pytest.fixture

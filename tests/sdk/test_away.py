@@ -20,10 +20,9 @@ from rocketmq_py import (
     SendTimeoutError,
 )
 from tests.sdk.conftest import GUARD_S
-from tests.sdk.listeners import queues_of
 from tests.sdk.way import Harm, Way
 from tests.unit.rocketmq_py.consumer.inbox import Inbox
-from tests.waiting import until, within
+from tests.waiting import within
 
 BUDGET_MS = 700
 END_S = 0.3
@@ -85,21 +84,6 @@ def test_a_producer_that_is_shut_down_ends_its_sends(
     futures = [producer.send_async(message, timeout=60_000) for _ in range(20)]
     within(END_S + OVER_S + GRACE_S, lambda: producer.shutdown(END_S))
     assert {type(one.exception(0)) for one in futures} == {ClientClosedError}
-
-
-@pytest.mark.parametrize("harm", HARMS)
-def test_a_consumer_leaves_in_its_time(
-    rocketmq_topic: str, rocketmq_group: str, rocketmq_broker: EmbeddedBroker, way: Way, harm: str
-) -> None:
-    consumer = DefaultMQPushConsumer(
-        rocketmq_group, namesrv_addr=rocketmq_broker.namesrv_addr, address_mapper=way
-    )
-    consumer.subscribe(rocketmq_topic)
-    consumer.register_message_listener(Inbox())
-    with consumer:
-        until(lambda: len(queues_of(consumer, rocketmq_topic)) == 4, GUARD_S)
-        HARMS[harm][0](way)
-        within(END_S + OVER_S + GRACE_S, lambda: consumer.shutdown(END_S))
 
 
 @pytest.mark.parametrize("harm", HARMS)

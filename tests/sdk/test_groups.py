@@ -9,30 +9,8 @@ import pytest
 from embedded_broker.pytest_plugin import Consumers, Recorders
 from rocketmq_py import ConsumeFromWhere, DefaultMQProducer, Message, QueueAccess
 from tests.sdk.conftest import GUARD_S
-from tests.sdk.listeners import queues_of
 from tests.unit.rocketmq_py.consumer.inbox import Inbox
 from tests.waiting import until
-
-
-def test_two_members_share_the_queues_and_a_leaving_one_gives_its_back(
-    rocketmq_topic: str, rocketmq_producer: DefaultMQProducer, rocketmq_consumer: Consumers
-) -> None:
-    first_box, second_box = Inbox(), Inbox()
-    first = rocketmq_consumer(None, rocketmq_topic, first_box)
-    assert len(queues_of(first, rocketmq_topic)) == 4
-    second = rocketmq_consumer(None, rocketmq_topic, second_box)
-    until(
-        lambda: [len(queues_of(one, rocketmq_topic)) for one in (first, second)] == [2, 2], GUARD_S
-    )
-    assert not queues_of(first, rocketmq_topic) & queues_of(second, rocketmq_topic)
-    for queue in rocketmq_producer.fetch_publish_message_queues(rocketmq_topic):
-        rocketmq_producer.send(Message(rocketmq_topic, str(queue).encode()), queue=queue)
-    until(lambda: len(first_box) == len(second_box) == 2, GUARD_S)
-    second.shutdown()
-    until(lambda: len(queues_of(first, rocketmq_topic)) == 4, GUARD_S)
-    rocketmq_producer.send_batch(Message(rocketmq_topic, b"%d" % number) for number in range(4))
-    until(lambda: len(first_box) == 6, GUARD_S)
-    assert len(set(first_box.bodies + second_box.bodies)) == 8
 
 
 def test_every_group_gets_every_message(

@@ -11,11 +11,10 @@ from rocketmq_py import (
     MessageExt,
     MQClientException,
     NoRouteError,
-    QueueAccess,
     RocketMQError,
 )
 from tests.sdk.conftest import GUARD_S, Forward
-from tests.sdk.listeners import SOON_MS, Held, SoonAgain, queues_of
+from tests.sdk.listeners import SOON_MS, SoonAgain, queues_of
 from tests.unit.rocketmq_py.consumer.inbox import DONE, LATER, Inbox
 from tests.waiting import until
 
@@ -91,24 +90,6 @@ def dead_letters(producer: DefaultMQProducer, group: str) -> list[bytes]:
     return [message.body for message in found.message_list]
 
 
-def test_after_its_last_attempt_a_message_lies_in_the_dead_letters(
-    rocketmq_topic: str,
-    rocketmq_group: str,
-    rocketmq_producer: DefaultMQProducer,
-    rocketmq_consumer: Consumers,
-    forward: Forward,
-) -> None:
-    inbox = SoonAgain(lambda _message: LATER)
-    rocketmq_consumer(
-        None, rocketmq_topic, inbox, max_reconsume_times=2, poll_name_server_interval=SOON_MS
-    )
-    rocketmq_producer.send(Message(rocketmq_topic, b"poison", keys=["K"]))
-    forward(lambda: len(inbox) >= 3)
-    until(lambda: dead_letters(rocketmq_producer, rocketmq_group), GUARD_S)
-    assert dead_letters(rocketmq_producer, rocketmq_group) == [b"poison"]
-    assert [message.reconsume_times for message in inbox.messages] == [0, 1, 2]
-
-
 @pytest.mark.case("T73")
 def test_a_message_can_be_sent_straight_to_the_dead_letters(
     rocketmq_topic: str,
@@ -123,52 +104,6 @@ def test_a_message_can_be_sent_straight_to_the_dead_letters(
     consumer.send_message_back(inbox.messages[0], -1)
     until(lambda: dead_letters(rocketmq_producer, rocketmq_group), GUARD_S)
     assert dead_letters(rocketmq_producer, rocketmq_group) == [b"hopeless"]
-
-
-@pytest.mark.case("T80")
-def test_nothing_arrives_while_suspended_and_everything_after(
-    rocketmq_topic: str,
-    rocketmq_producer: DefaultMQProducer,
-    rocketmq_consumer: Consumers,
-    rocketmq_recorder: Recorders,
-) -> None:
-    inbox, arrived = Inbox(), rocketmq_recorder(rocketmq_topic)
-    running = rocketmq_consumer(None, rocketmq_topic, inbox)
-    queues = rocketmq_producer.fetch_publish_message_queues(rocketmq_topic)
-    running.suspend()
-    # Each queue may have one pull under way, which brings what comes first.
-    for queue in queues:
-        rocketmq_producer.send(Message(rocketmq_topic, b"first"), queue=queue)
-    until(lambda: len(arrived.bodies) == 4, GUARD_S)
-    before = len(inbox)
-    for number in range(8):
-        message = Message(rocketmq_topic, b"%d" % number)
-        rocketmq_producer.send(message, queue=queues[number % 4])
-    until(lambda: len(arrived.bodies) == 12, GUARD_S)
-    assert before <= len(inbox) <= 4
-    assert set(inbox.bodies) <= {b"first"}
-    running.resume()
-    until(lambda: len(inbox) == 12, GUARD_S)
-    assert sorted(inbox.bodies) == sorted(arrived.bodies)
-
-
-def test_a_shutdown_while_listeners_run_loses_nothing(
-    rocketmq_topic: str,
-    rocketmq_producer: DefaultMQProducer,
-    rocketmq_consumer: Consumers,
-    access: QueueAccess,
-) -> None:
-    bodies = {b"%d" % number for number in range(40)}
-    held, rest = Held(), Inbox()
-    first = rocketmq_consumer(None, rocketmq_topic, held, consume_thread_min=2)
-    for body in bodies:
-        rocketmq_producer.send(Message(rocketmq_topic, body))
-    assert held.entered.wait(GUARD_S)
-    first.shutdown(0)  # nobody waits for the listeners that run
-    held.leave.set()
-    rocketmq_consumer(None, rocketmq_topic, rest)
-    until(lambda: set(rest.bodies) == bodies, GUARD_S)
-    assert sum(one.max_offset for one in access.bounds(rocketmq_topic).values()) == 40
 
 
 def test_a_topic_may_be_subscribed_and_unsubscribed_while_running(

@@ -18,6 +18,7 @@ from rocketmq_py import (
     SendCallback,
     SendResult,
     SendStatus,
+    select_message_queue_by_hash,
 )
 from tests.sdk.conftest import GUARD_S
 from tests.waiting import until
@@ -196,3 +197,18 @@ def test_threads_share_a_producer(
     for thread in threads:
         thread.join(GUARD_S)
     assert stored(access, rocketmq_topic) == 100
+
+
+@pytest.mark.case("T23")
+@pytest.mark.parametrize(("key", "queue"), [("abc", 2), ("order-1", 2), (3, 3)])
+def test_all_messages_of_one_key_go_to_the_queue_that_java_would_take(
+    rocketmq_topic: str, rocketmq_producer: DefaultMQProducer, key: object, queue: int
+) -> None:
+    sent = [
+        rocketmq_producer.send(
+            Message(rocketmq_topic, b"%d" % number), selector=select_message_queue_by_hash, arg=key
+        )
+        for number in range(10)
+    ]
+    assert {one.message_queue.queue_id for one in sent} == {queue}
+    assert [one.queue_offset for one in sent] == list(range(10))

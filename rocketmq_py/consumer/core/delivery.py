@@ -22,14 +22,82 @@ if TYPE_CHECKING:
     from rocketmq_py.message import MessageExt
     from rocketmq_py.send_result import MessageQueue
 
-Settle: TypeAlias = "Callable[[Outcome], Future[None]]"
-"""Does what a delivery's program has decided."""
+Settle: TypeAlias = "Callable[[Sequence[MessageExt], Outcome], Future[None]]"
+"""Does what was decided about messages, as they are cached, without waiting for a broker."""
 Plan: TypeAlias = "Callable[[MessageExt, int | None], tuple[Outcome, int]]"
-"""Says how a message comes again after a delay in ms (None: of its attempt), and after how many."""
+"""Says how a message comes again after a delay in ms (None: of its attempt), and after how many.
 
+Raises UnsupportedOperationError where messages do not come again.
+"""
+
+DELAY_MAX = timedelta(days=366)
 _MILLISECOND = timedelta(milliseconds=1)
 _ending = threading.Lock()
 """Held for a moment by whoever settles any delivery: a lock of each would cost more."""
+
+
+class Settlement:
+    """The end of messages that were handed over: once, from any thread.
+
+    ``settle`` does what was decided about ``messages``. Of a decision that comes too late, because
+    the lane was dropped, it learns as well: the work on the messages is over.
+    """
+
+    __slots__ = ("__weakref__", "_over", "_settle", "lane", "messages", "outcome")
+
+    def __init__(self, messages: Sequence[MessageExt], lane: Lane, settle: Settle) -> None:
+        self.messages = messages
+        self.outcome: Outcome | None = None
+        self.lane = lane
+        self._settle = settle
+        self._over: str | None = None
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue that the messages lie in."""
+        return self.lane.queue
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the messages were settled or taken back."""
+        return self._over is not None
+
+    def end(self, outcome: Outcome) -> Future[None]:
+        """Settle the messages; DeliveryEndedError when that is over, or comes too late."""
+        with _ending:
+            if self._over is not None:
+                raise self._error(self._over)
+            self._over = f"was settled before, as {outcome}"
+            self.outcome = outcome
+        problem = self._problem()
+        ended = self._settle(self.messages, outcome)
+        if problem is not None:
+            raise self._error(problem)
+        return ended
+
+    def take_back(self) -> bool:
+        """Take the messages back, without an outcome; False when they were settled before."""
+        with _ending:
+            if self._over is not None:
+                return False
+            self._over = _TAKEN_BACK
+            return True
+
+    def _problem(self) -> str | None:
+        if self.lane.dropped:
+            return (
+                "cannot be settled: this consumer does not have the queue any more, so the "
+                "message comes again, perhaps elsewhere"
+            )
+        if not any(map(self.lane.holds, self.messages)):
+            return _TAKEN_BACK
+        return None
+
+    def _error(self, problem: str) -> DeliveryEndedError:
+        return DeliveryEndedError(f"message {self.messages[0].msg_id} of {self.queue} {problem}")
+
+
+_TAKEN_BACK = "was taken back, because it was not settled within consume_timeout: it comes again"
 
 
 class Delivery:
@@ -42,26 +110,19 @@ class Delivery:
     `messages` are of one queue; there is one unless the consumer asks for batches.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_lane",
-        "_outcome",
-        "_plan",
-        "_settle",
-        "messages",
-        "next_due",
-    )
+    __slots__ = ("__weakref__", "_bury", "_plan", "_settlement", "attempt", "messages", "next_due")
 
     def __init__(
-        self, messages: Sequence[MessageExt], lane: Lane, settle: Settle, plan: Plan
+        self, messages: Sequence[MessageExt], settlement: Settlement, plan: Plan, bury: Plan
     ) -> None:
         self.messages = messages
+        self.attempt = messages[0].reconsume_times + 1
+        """Number of this delivery of the (first) message, from 1."""
         self.next_due: datetime | None = None
         """After `nack`: when the messages come again, by this machine's clock and about."""
-        self._lane = lane
-        self._settle = settle
+        self._settlement = settlement
         self._plan = plan
-        self._outcome: Outcome | None = None
+        self._bury = bury
 
     @property
     def message(self) -> MessageExt:
@@ -71,17 +132,12 @@ class Delivery:
     @property
     def queue(self) -> MessageQueue:
         """The queue that the messages lie in, that of a retry included."""
-        return self._lane.queue
-
-    @property
-    def attempt(self) -> int:
-        """Number of this delivery of the (first) message, from 1."""
-        return self.message.reconsume_times + 1
+        return self._settlement.queue
 
     @property
     def is_settled(self) -> bool:
         """Whether it has been settled."""
-        return self._outcome is not None
+        return self._settlement.outcome is not None
 
     def ack(self) -> Future[None]:
         """Say that the messages are handled; they do not come again.
@@ -89,49 +145,36 @@ class Delivery:
         The future ends when that is noted. Raises `DeliveryEndedError` when it was settled before,
         or can no longer be: the queue has gone to another member, or `consume_timeout` is over.
         """
-        return self._end(DONE)
+        return self._settlement.end(DONE)
 
     def nack(self, delay: timedelta | None = None) -> Future[None]:
         """Let the messages come again after ``delay`` (default: that of the attempt).
 
         Brokers know 18 delay levels for this: the exact one is taken, or the next longer one (two
-        hours at most), and `next_due` says which moment that is. Consumers in POP mode take any
-        millisecond. The future ends when a broker has taken it. Raises `DeliveryEndedError` as
-        `ack`, `UnsupportedOperationError` where messages cannot come again (broadcasting, lite
-        pull), ValueError for a negative delay.
+        hours at most), and `next_due` says which moment that is. Consumers in order, whose queue
+        waits so long, and those in POP mode take any millisecond. The future ends when a broker
+        has taken it. Raises `DeliveryEndedError` as `ack`, `UnsupportedOperationError` where
+        messages cannot come again (broadcasting, lite pull), ValueError for a delay that is
+        negative or longer than 366 days.
         """
         delay_ms = None if delay is None else _milliseconds(delay)
         outcome, wait_ms = self._plan(self.message, delay_ms)
-        ending = self._end(outcome)
+        ending = self._settlement.end(outcome)
         self.next_due = datetime.fromtimestamp((wall_ms() + wait_ms) / 1000, UTC)
         return ending
 
     def dead(self) -> Future[None]:
-        """Put the messages among the dead letters at once. Raises as `nack`."""
-        self._plan(self.message, None)  # where nothing comes again there are no dead letters
-        return self._end(DEAD)
+        """Put the messages among the dead letters at once.
 
-    def _end(self, outcome: Outcome) -> Future[None]:
-        with _ending:
-            if self._outcome is not None:
-                raise DeliveryEndedError(
-                    f"message {self.message.msg_id} was settled before, as {self._outcome}"
-                )
-            self._outcome = outcome
-        if self._lane.dropped:
-            raise DeliveryEndedError(
-                f"message {self.message.msg_id} of {self.queue} cannot be settled: this consumer "
-                "does not have the queue any more, so the message comes again, perhaps elsewhere"
-            )
-        if not any(map(self._lane.holds, self.messages)):
-            raise DeliveryEndedError(
-                f"message {self.message.msg_id} of {self.queue} was taken back, because it was "
-                "not settled within consume_timeout: it comes again"
-            )
-        return self._settle(outcome)
+        The future ends when a broker has taken them. Raises `DeliveryEndedError` as `ack`,
+        `UnsupportedOperationError` where there are no dead letters (broadcasting, lite pull).
+        """
+        self._bury(self.message, None)  # where nothing comes again there are no dead letters
+        return self._settlement.end(DEAD)
 
     def __repr__(self) -> str:
-        state = "open" if self._outcome is None else f"settled as {self._outcome}"
+        outcome = self._settlement.outcome
+        state = "open" if outcome is None else f"settled as {outcome}"
         return f"Delivery({self.message.msg_id} of {self.queue}, attempt {self.attempt}, {state})"
 
 
@@ -141,4 +184,6 @@ def _milliseconds(delay: object) -> int:
         raise TypeError(f"a delay is a timedelta, not {kind}: timedelta(seconds=10)")
     if delay < timedelta():
         raise ValueError(f"a delay of {delay} is not possible: it must not be negative")
+    if delay > DELAY_MAX:
+        raise ValueError(f"a delay of {delay} is not possible: it is at most {DELAY_MAX.days} days")
     return -(-delay // _MILLISECOND)

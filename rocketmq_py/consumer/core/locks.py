@@ -71,14 +71,22 @@ class QueueLocks:
         give is lost at once. A broker that does not answer takes nothing away: what it gave
         before counts until its time is over.
         """
-        until = monotonic() + LOCK_TRUST_S  # not from the answer on: the lease began before that
-        wanted = _by_broker(queues)
         with self._lock:
-            claims = {
-                queue: self._claims.setdefault(queue, _Claim())
-                for asked in wanted.values()
-                for queue in asked
-            }
+            claims = {queue: self._claims.setdefault(queue, _Claim()) for queue in queues}
+        return self._ask_for(claims)
+
+    def renew(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
+        """Ask again for those queues that are held or were asked for; as `lock`.
+
+        One that was given back meanwhile is not asked for.
+        """
+        with self._lock:
+            claims = {queue: self._claims[queue] for queue in queues if queue in self._claims}
+        return self._ask_for(claims)
+
+    def _ask_for(self, claims: Mapping[MessageQueue, _Claim]) -> frozenset[MessageQueue]:
+        until = monotonic() + LOCK_TRUST_S  # not from the answer on: the lease began before that
+        wanted = _by_broker(claims)
         given: set[MessageQueue] = set()
         answered: set[MessageQueue] = set()
         for broker_name, answer in self._ask(RequestCode.LOCK_BATCH_MQ, wanted).items():
@@ -120,6 +128,15 @@ class QueueLocks:
         # Given back while the broker was asked; who gave them back may have been heard first.
         self._give_back(_by_broker(unwanted), oneway=True)
         return frozenset(held)
+
+    def doubt(self, queue: MessageQueue) -> None:
+        """Count a queue as not held until the broker has been asked anew.
+
+        For a broker that was away: after a restart it knows no locks, and lends them to others.
+        """
+        with self._lock:
+            if queue in self._claims:
+                self._claims[queue] = _Claim()  # answers that are on their way do not count
 
     def unlock(self, queue: MessageQueue, *, oneway: bool) -> None:
         """Give a queue back; it is held no longer, whatever becomes of the request.

@@ -126,6 +126,7 @@ class GroupMember(Generic[_Dispatch_co]):
             gates=parts.gates(lambda: len(self.rebalancer.queues())),
             deliver=parts.dispatch.deliver,
             corrected=self._corrected,
+            broker_failed=parts.ownership.broker_failed,
         )
         self.rebalancer = Rebalancer(
             group=group,

@@ -31,6 +31,7 @@ from rocketmq_py.consumer.core.pop_calls import (
     read_invisible_time,
 )
 from rocketmq_py.consumer.core.pop_lane import PopLane
+from rocketmq_py.consumer.core.rebalance import Unguarded
 from rocketmq_py.consumer.core.receipts import (
     ReceiptKeeper,
     delay_after_last_s,
@@ -72,7 +73,7 @@ class ReceiptSettings(Protocol):
 
 
 @define(eq=False, repr=False, kw_only=True)
-class Receipts:
+class Receipts(Unguarded):
     """The progress of popped lanes, and their `Ownership`. Safe from any thread.
 
     ``dead_letters`` puts a message among them. ``clock`` says how old a message is, ``now`` whether
@@ -160,10 +161,6 @@ class Receipts:
                 LAST_ACKS_S,
             )
         self.keeper.close()
-
-    def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
-        """Return all."""
-        return queues
 
     def given_back(self, lane: Lane) -> None:
         """Let messages come to others when their time is over."""

@@ -51,6 +51,15 @@ class Ownership(Protocol):
     def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
         """Return those of one broker's queues that may be taken now. May block."""
 
+    def not_taken(self, queue: MessageQueue) -> None:
+        """Note that a queue that may be taken was not. Must not block."""
+
+    def keeps(self, lane: Lane) -> bool:
+        """Whether the lane may be kept; else it is dropped, and taken afresh."""
+
+    def broker_failed(self, lane: Lane) -> None:
+        """Note that the lane's broker could not be reached for a fetch. Must not block."""
+
     def given_back(self, lane: Lane) -> None:
         """Note that the lane was dropped. Must not block."""
 
@@ -61,6 +70,16 @@ class Unguarded:
     def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
         """Return all."""
         return queues
+
+    def not_taken(self, queue: MessageQueue) -> None:
+        """Nobody needs to know."""
+
+    def keeps(self, lane: Lane) -> bool:  # noqa: ARG002
+        """Keep all."""
+        return True
+
+    def broker_failed(self, lane: Lane) -> None:
+        """The queues stay as they are."""
 
     def given_back(self, lane: Lane) -> None:
         """Nobody needs to know."""
@@ -90,6 +109,7 @@ class Rebalancer:
     _name_servers_silent: bool = field(default=False, init=False)
     _ask_now: bool = field(default=False, init=False)
     _joining: list[str] = field(factory=list, init=False)
+    _refused: set[str] = field(factory=set, init=False)
     _next: TimerHandle | None = field(default=None, init=False)
     _announced: bool = field(default=False, init=False)
     _stopped: bool = field(default=False, init=False)
@@ -109,8 +129,11 @@ class Rebalancer:
 
     @property
     def joining(self) -> str | None:
-        """Say which topic has a route but no queue was taken of it; None: there is none."""
-        topics = self._joining
+        """Say which topic has a route but no queue was taken of it; None: there is none.
+
+        Queues that others do not give yet are waited for, but nothing is done about them.
+        """
+        topics = [topic for topic in self._joining if topic not in self._refused]
         return f"no queue of {', '.join(topics)} is taken yet" if topics else None
 
     def unrouted(self) -> list[str]:
@@ -184,9 +207,13 @@ class Rebalancer:
 
     def drop_all(self) -> None:
         """Drop every queue, after `stop`."""
+        with self._lock:
+            taking, self._taking = self._taking, set()
         for lane in self._table.values():
             lane.dropped = True
             self._ownership.given_back(lane)
+        for queue in taking:
+            self._ownership.not_taken(queue)
 
     def _routes(self) -> dict[str, tuple[MessageQueue, ...] | None]:
         """Queues of every subscribed topic, None where no route is known yet.
@@ -279,7 +306,8 @@ class Rebalancer:
             for queue, lane in self._table.items():
                 if queue.topic != topic:
                     continue
-                if queue not in mine or lane.is_popped != (queue in popped):
+                moves = lane.is_popped != (queue in popped)
+                if queue not in mine or moves or not self._ownership.keeps(lane):
                     gone.append(queue)
                 elif now - lane.fetched_at > FETCH_IDLE_MAX:
                     logger.error(
@@ -333,8 +361,11 @@ class Rebalancer:
         if told is not None and address is not None:
             told.wait(HEARTBEAT_ANSWER_S, address)
         fresh: list[Lane] = []
+        allowed: Sequence[MessageQueue] = ()
         try:
-            for queue in self._ownership.may_take(queues):
+            allowed = self._ownership.may_take(queues)
+            self._note_refused(queues, allowed)
+            for queue in allowed:
                 try:
                     fresh += self._taken(queue)
                 except RocketMQError as error:
@@ -345,8 +376,18 @@ class Rebalancer:
         finally:
             with self._lock:
                 self._taking.difference_update(queues)
+                spare = [queue for queue in allowed if queue not in self._table]
+            for queue in spare:  # no answer, or it belongs to another member by now
+                self._ownership.not_taken(queue)
         for lane in fresh:
             self._fetch(lane)
+
+    def _note_refused(
+        self, queues: Sequence[MessageQueue], allowed: Sequence[MessageQueue]
+    ) -> None:
+        refused = {queue.topic for queue in set(queues).difference(allowed)}
+        with self._lock:
+            self._refused = self._refused.difference(queue.topic for queue in queues) | refused
 
     def _taken(self, queue: MessageQueue) -> list[Lane]:
         lane = self._progress.begin(queue)

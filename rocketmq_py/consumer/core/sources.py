@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from attrs import define
+from attrs import define, field
 
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.queue_requests import pull_answer
 from rocketmq_py.consumer.calls import LONG_POLL_MS, ConsumerCalls, PullAsk
 from rocketmq_py.consumer.core.pop_calls import PopAsk, PopCalls, PopStatus, Receipt, read_pop
 from rocketmq_py.consumer.core.receive import receive
+from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import ConsumeFromWhere
 from rocketmq_py.protocol.codes import ResponseCode
 
@@ -66,6 +67,7 @@ class Pulls:
     _subscriptions: SubscriptionTable
     _offsets: OffsetTable
     _group: str
+    _hooks: Hooks = field(factory=Hooks)
 
     def ask(self, lane: Lane) -> Future[RemotingCommand] | None:
         """Ask for what is at `Lane.next_offset`; the group's offset rides along."""
@@ -91,10 +93,13 @@ class Pulls:
             tags=frozenset() if subscription is None else subscription.tags_set,
             group=self._group,
         )
+        messages = received.messages
+        if messages and self._hooks.filter:
+            messages = self._hooks.filtered(self._group, messages, lane.queue)
         next_offset = pulled.next_offset
         if received.stopped_at is not None:  # nothing behind it is taken, nothing is skipped
             next_offset = received.stopped_at
-        return Fetched(pulled.code, received.messages, next_offset, problem=received.problem)
+        return Fetched(pulled.code, messages, next_offset, problem=received.problem)
 
 
 class PopSettings(Protocol):

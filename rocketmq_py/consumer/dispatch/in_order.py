@@ -2,7 +2,9 @@
 
 A queue is worked on by one thread of a pool at a time, and while its broker says that this member
 holds its lock (`QueueLocks`). What is not handled comes again in its place, and nothing behind it
-before. Facts: `org.apache.rocketmq.client.impl.consumer.ConsumeMessageOrderlyService`.
+before. A queue whose lock was not held for a moment is given back: another member may have gone on
+in it, so what is cached of it is old. Facts:
+`org.apache.rocketmq.client.impl.consumer.ConsumeMessageOrderlyService`.
 """
 
 import threading
@@ -17,17 +19,21 @@ from attrs import define, field
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import Clock, monotonic
+from rocketmq_py.consumer.core.delivery import Settlement
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.locks import QueueLocks
 from rocketmq_py.consumer.core.outcome import DEAD, DONE, Dead, Done, Hold, Outcome
 from rocketmq_py.consumer.core.progress import Progress
 from rocketmq_py.consumer.dispatch.listener_calls import (
+    MINUTE_MS,
     NO_ROOM_WAIT_MS,
     Handler,
     HandlingSettings,
     ListenerCalls,
     Verdict,
+    ended,
 )
+from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.sysflag import COMPRESSED, WRAPPED
@@ -37,12 +43,13 @@ logger = get_logger(__name__)
 
 TURN_S = 60.0
 """After so long another queue has its turn on the thread."""
-LOCK_AGAIN_MS = 100
-"""A queue whose lock was lost is asked for again after so long."""
+LOOK_AGAIN_MS = 100
+"""A queue whose lock was lost, or whose turn has failed, is looked at again after so long."""
 TOLD_EVERY_S = 60.0
 TOLD_FROM = 16
 """A message that failed so often is worth a line: a concurrent listener would have given it up."""
 NOT_READY = COMPRESSED | WRAPPED
+_LOOK_AGAIN = Hold(LOOK_AGAIN_MS)
 
 
 class OrderlySettings(HandlingSettings, Protocol):
@@ -56,15 +63,20 @@ class OrderlySettings(HandlingSettings, Protocol):
 
 @define(eq=False)
 class _Order:
-    """The messages of one lane: those that wait, and those that wait for a COMMIT."""
+    """The messages of one lane: those that wait, and those that wait for a COMMIT.
+
+    `has_turn`: a thread works on it, or it is planned to do so. `in_call`: the program has messages
+    of it, `settlement` for as long as it likes. `is_over`: it was given back; `is_wanted` again.
+    """
 
     waiting: deque[MessageExt] = field(factory=deque)
     handled: list[MessageExt] = field(factory=list)
     has_turn: bool = False
-    """Whether a thread works on it, or it is planned to do so."""
     in_call: bool = False
+    settlement: Settlement | None = None
     is_over: bool = False
-    told_at: float = 0.0
+    is_wanted: bool = False
+    told_at: float = float("-inf")
 
 
 @define(eq=False, repr=False, kw_only=True)
@@ -77,9 +89,12 @@ class OrderlyDispatch:
     _progress: Progress
     _handler: Handler
     _clock: Clock
+    _hooks: Hooks = field(factory=Hooks)
     _locks: QueueLocks | None
     _mutex: threading.Lock = field(factory=threading.Lock, init=False)
     _orders: dict[Lane, _Order] = field(factory=dict, init=False)
+    _leaving: dict[MessageQueue, _Order] = field(factory=dict, init=False)
+    _closes: bool = field(default=False, init=False)
     calls: ListenerCalls = field(init=False)
     pool: WorkerPool = field(init=False)
 
@@ -91,7 +106,8 @@ class OrderlyDispatch:
             handler=self._handler,
             clock=self._clock,
             plan=self._plan,
-            settle=self._settle_for_program,
+            bury=self._progress.plan,
+            hooks=self._hooks,
         )
 
     @pool.default
@@ -126,16 +142,65 @@ class OrderlyDispatch:
 
     def close(self, timeout: float) -> bool:
         """Drop what waits and wait for running listeners; False when one still runs."""
+        self._closes = True
         return self.pool.close(timeout, drop=True)
+
+    def sweep(self, lanes: Iterable[Lane]) -> int:
+        """Take back what the program has not settled `consume_timeout` minutes after it got it.
+
+        Only deliveries: a listener that returns a status may take any time. Returns how many.
+        """
+        with self._mutex:
+            orders = [self._orders[lane] for lane in lanes if lane in self._orders]
+            orders += self._leaving.values()
+            left = [(one, one.settlement) for one in orders if one.settlement is not None]
+        limit_ms = self._settings.consume_timeout * MINUTE_MS
+        swept = 0
+        for order, settlement in left:
+            first = settlement.messages[0]
+            if self.calls.age_ms(first) <= limit_ms or not settlement.take_back():
+                continue
+            logger.warning(
+                "group %s: message %s of %s was not settled within %d min, it comes again",
+                self._group,
+                first.msg_id,
+                settlement.queue,
+                self._settings.consume_timeout,
+            )
+            self._go_on(settlement.lane, order, settlement.messages, Verdict(0))
+            swept += 1
+        return swept
 
     # --- ownership of queues ----------------------------------------------------------------
 
     def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
-        """Return those of one broker's queues whose lock it gives to this member."""
-        if self._locks is None:
-            return queues
-        locked = self._locks.lock(queues)
-        return [queue for queue in queues if queue in locked]
+        """Return those of one broker's queues whose lock it gives to this member.
+
+        Not those that were given back while the program has messages of them still.
+        """
+        with self._mutex:
+            for queue in queues:
+                if queue in self._leaving:
+                    self._leaving[queue].is_wanted = True
+            free = [queue for queue in queues if queue not in self._leaving]
+        if self._locks is None or not free:
+            return free
+        locked = self._locks.lock(free)
+        return [queue for queue in free if queue in locked]
+
+    def not_taken(self, queue: MessageQueue) -> None:
+        """Give the lock of a queue back that was not taken after all."""
+        self._unlock(queue)
+
+    def keeps(self, lane: Lane) -> bool:
+        """Whether the lock of a lane is held; it was held all the time then."""
+        return self._locks is None or self._locks.is_held(lane.queue, monotonic())
+
+    def broker_failed(self, lane: Lane) -> None:
+        """Take the queue afresh: a broker that has started again knows nothing of its lock."""
+        if self._locks is not None:
+            self._locks.doubt(lane.queue)
+            self._engine.rebalance_soon()
 
     def given_back(self, lane: Lane) -> None:
         """Give the lock of a dropped lane back, as soon as no listener has a message of it."""
@@ -145,23 +210,29 @@ class OrderlyDispatch:
                 order.is_over = True
                 order.waiting.clear()
                 if order.in_call:
-                    return  # whoever is in the call gives it back
-        self._unlock(lane)
+                    self._leaving[lane.queue] = order
+                    return  # the end of the call gives it back
+        self._unlock(lane.queue)
 
     def closed_gate(self, lane: Lane) -> str | None:
         """Say that a lane is not fetched while its lock is not held."""
-        if self._locks is None or self._locks.is_held(lane.queue, monotonic()):
-            return None
-        return "the broker has not given its lock to this member"
+        return None if self.keeps(lane) else "the broker has not given its lock to this member"
 
     def renew_locks(self, lanes: Iterable[Lane]) -> None:
-        """Ask for the locks of the own queues again; blocks for the brokers."""
-        if self._locks is not None:
-            self._locks.lock([lane.queue for lane in lanes if not lane.dropped])
+        """Ask for the locks of the own queues again; blocks for the brokers.
 
-    def _unlock(self, lane: Lane) -> None:
-        if self._locks is not None:
-            self._locks.unlock(lane.queue, oneway=True)
+        A lock that is not held any more is not asked for: the queue is taken afresh.
+        """
+        if self._locks is None:
+            return
+        mine = [lane for lane in lanes if not lane.dropped]
+        self._locks.renew([lane.queue for lane in mine if self.keeps(lane)])
+        if not all(map(self.keeps, mine)):
+            self._engine.rebalance_soon()
+
+    def _unlock(self, queue: MessageQueue) -> None:
+        if self._locks is not None and self._engine.is_running:
+            self._locks.unlock(queue, oneway=True)
 
     # --- one lane's turn --------------------------------------------------------------------
 
@@ -181,22 +252,31 @@ class OrderlyDispatch:
             self.pool.submit(turn)
 
     def _take_turn(self, lane: Lane, order: _Order) -> None:
+        try:
+            pause_ms = self._work(lane, order)
+        except Exception:
+            logger.exception("group %s: a turn of %s failed", self._group, lane.queue)
+            pause_ms = self._ended(lane, order, (), Verdict(0, _LOOK_AGAIN, is_no_attempt=True))
+        if pause_ms is not None:
+            self._begin(lane, order, pause_ms)
+
+    def _work(self, lane: Lane, order: _Order) -> float | None:
+        """Work on a lane; return after how many ms it has its next turn.
+
+        None: when something new comes, or when the program has settled what it has.
+        """
         until = monotonic() + TURN_S
         while True:
             with self._mutex:
                 batch = self._next_batch(order)
-                if lane.dropped or not batch:
+                if lane.dropped or self._closes or not batch:
                     order.has_turn = False
-                    return
+                    return None
             if monotonic() >= until:
-                self._begin(lane, order)
-                return
+                return 0
             pause_ms = self._handle(lane, order, batch)
-            if pause_ms is None:
-                return
-            if pause_ms:
-                self._begin(lane, order, pause_ms)
-                return
+            if pause_ms != 0:
+                return pause_ms
 
     def _next_batch(self, order: _Order) -> list[MessageExt]:
         """Return the next messages, still waiting; compressed ones come alone.
@@ -219,22 +299,23 @@ class OrderlyDispatch:
 
         None: when the program has settled the batch.
         """
-        if self.closed_gate(lane) is not None:
-            self._engine.submit_background(self.renew_locks, [lane])
-            return LOCK_AGAIN_MS
+        if not self.keeps(lane):  # the rebalance takes it afresh
+            self._engine.rebalance_soon()
+            return LOOK_AGAIN_MS
         with self._mutex:
             if order.is_over:
                 return 0
             order.in_call = True
-        called = self.calls.call(lane, batch)
+        called = self.calls.call(lane, batch, partial(self._settle_for_program, lane, order))
+        if called.settlement is not None:
+            with self._mutex:
+                if not called.settlement.is_over:  # else the next call may be under way already
+                    order.settlement = called.settlement
+            return None
         if called.waiting:
             verdict = Verdict(0, Hold(NO_ROOM_WAIT_MS), is_no_attempt=True)
-        elif called.verdict is not None:
-            verdict = called.verdict
-        elif called.refused:  # it cannot be decompressed
-            verdict = Verdict(0, Hold(self._settings.suspend_current_queue_time_millis))
-        else:
-            return None  # the program settles it, and then the lane has its turn again
+        else:  # without a verdict it cannot be decompressed
+            verdict = called.verdict or Verdict(0)
         return self._ended(lane, order, batch, verdict)
 
     def _ended(
@@ -242,11 +323,15 @@ class OrderlyDispatch:
     ) -> float:
         """Do what follows from a call; return after how many ms the lane has its next turn."""
         with self._mutex:
-            order.in_call = False
-            is_over = order.is_over
-        if is_over:
-            self._unlock(lane)
-        if is_over or lane.dropped:
+            order.in_call, order.settlement = False, None
+            is_leaving = self._leaving.get(lane.queue) is order
+            if is_leaving:
+                del self._leaving[lane.queue]
+        if is_leaving:
+            self._unlock(lane.queue)
+            if order.is_wanted:
+                self._engine.rebalance_soon()
+        if order.is_over or lane.dropped:
             logger.info("result of %d messages of %s discarded", len(batch), lane.queue)
             return 0
         if verdict.done:
@@ -256,12 +341,13 @@ class OrderlyDispatch:
             with self._mutex:
                 order.waiting.extendleft(reversed(order.handled))
                 order.handled.clear()
-        elif isinstance(verdict.rest, Dead):
-            self._progress.settle(lane, batch, DEAD)
-            self._drop_settled(lane, order)
-        elif not verdict.is_no_attempt and not self._count_attempt(lane, order, batch):
+        elif not verdict.is_no_attempt and not self._count_attempt(
+            lane, order, batch, is_last=isinstance(verdict.rest, Dead)
+        ):
             return 0
-        return verdict.rest.delay_ms if isinstance(verdict.rest, Hold) else LOCK_AGAIN_MS
+        if isinstance(verdict.rest, Hold):
+            return verdict.rest.delay_ms
+        return self._settings.suspend_current_queue_time_millis
 
     def _note_handled(
         self, lane: Lane, order: _Order, batch: Sequence[MessageExt], *, waits: bool
@@ -278,16 +364,24 @@ class OrderlyDispatch:
         if settled:
             self._progress.settle(lane, settled, DONE)
 
-    def _count_attempt(self, lane: Lane, order: _Order, batch: Sequence[MessageExt]) -> bool:
-        """Count an attempt; give up what had its last one. Returns whether messages are left."""
+    def _count_attempt(
+        self, lane: Lane, order: _Order, batch: Sequence[MessageExt], *, is_last: bool
+    ) -> bool:
+        """Count an attempt; give up what had its last one. Returns whether messages are left.
+
+        One that no broker takes as a dead letter is left, and comes again.
+        """
         most = self._settings.max_reconsume_times
+        left: list[MessageExt] = []
         for message in batch:
-            if 0 <= most <= message.reconsume_times:
-                self._progress.settle(lane, [message], DEAD)
+            if is_last or 0 <= most <= message.reconsume_times:
+                left += self._progress.settle(lane, [message], DEAD)
             else:
-                message.reconsume_times += 1
-        self._drop_settled(lane, order)
-        left = [message for message in batch if lane.holds(message)]
+                left.append(message)
+        for message in left:
+            message.reconsume_times += 1
+        with self._mutex:
+            order.waiting = deque(one for one in order.waiting if lane.holds(one))
         now = monotonic()
         if left and left[0].reconsume_times >= TOLD_FROM and now - order.told_at >= TOLD_EVERY_S:
             order.told_at = now
@@ -302,11 +396,6 @@ class OrderlyDispatch:
             )
         return bool(left)
 
-    def _drop_settled(self, lane: Lane, order: _Order) -> None:
-        """Let go of what is among the dead letters now."""
-        with self._mutex:
-            order.waiting = deque(one for one in order.waiting if lane.holds(one))
-
     # --- what a program settles -------------------------------------------------------------
 
     def _plan(self, _lane: Lane, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
@@ -316,23 +405,29 @@ class OrderlyDispatch:
         return Hold(delay_ms), delay_ms
 
     def _settle_for_program(
-        self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
+        self, lane: Lane, order: _Order, messages: Sequence[MessageExt], outcome: Outcome
     ) -> Future[None]:
         """Do what the program says and give the lane its next turn, on the pool."""
-        ended: Future[None] = Future()
-        order = self._orders.get(lane)
+        settling: Future[None] = Future()
 
-        def settle() -> None:
-            try:
-                if order is not None:
-                    done = len(messages) if isinstance(outcome, Done) else 0
-                    pause_ms = self._ended(lane, order, messages, Verdict(done, outcome))
-                    self._begin(lane, order, pause_ms)
-            except BaseException as error:  # noqa: BLE001 - whoever settles is told
-                ended.set_exception(error)
-            else:
-                ended.set_result(None)
+        def settle() -> Sequence[MessageExt]:
+            done = len(messages) if isinstance(outcome, Done) else 0
+            self._go_on(lane, order, messages, Verdict(done, outcome))
+            is_lost = isinstance(outcome, Dead) and not lane.dropped
+            return [one for one in messages if is_lost and lane.holds(one)]
 
-        if not self.pool.submit(settle):
-            settle()
-        return ended
+        end = partial(ended, settling, settle, self._group)
+        if not self.pool.submit(end):
+            end()
+        return settling
+
+    def _go_on(
+        self, lane: Lane, order: _Order, messages: Sequence[MessageExt], verdict: Verdict
+    ) -> None:
+        """Do what follows from a call that is over, and give the lane its next turn."""
+        try:
+            pause_ms = self._ended(lane, order, messages, verdict)
+        except BaseException:
+            self._begin(lane, order, LOOK_AGAIN_MS)
+            raise
+        self._begin(lane, order, pause_ms)

@@ -19,14 +19,16 @@ from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DONE, Done, Later, Outcome
 from rocketmq_py.consumer.core.progress import Progress
 from rocketmq_py.consumer.dispatch.listener_calls import (
+    MINUTE_MS,
     NO_ROOM_WAIT_MS,
     Handler,
     HandlingSettings,
     ListenerCalls,
+    ended,
 )
+from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.properties import Prop
 
 logger = get_logger(__name__)
 
@@ -37,7 +39,6 @@ SWEPT = Later(level=3)
 LOCAL_RETRY_WAIT_MS = 5_000
 LOG_EVERY = 1000
 """One of so many waits is logged."""
-MINUTE_MS = 60_000
 
 
 class PoolSettings(HandlingSettings, Protocol):
@@ -45,7 +46,6 @@ class PoolSettings(HandlingSettings, Protocol):
 
     consume_thread_min: int
     consume_message_batch_max_size: int
-    consume_timeout: int
 
 
 @define(eq=False, repr=False, kw_only=True)
@@ -61,6 +61,7 @@ class PoolDispatch:
     _progress: Progress
     _handler: Handler
     _clock: Clock
+    _hooks: Hooks = field(factory=Hooks)
     _waits: int = field(default=0, init=False)
     calls: ListenerCalls = field(init=False)
     pool: WorkerPool = field(init=False)
@@ -73,7 +74,8 @@ class PoolDispatch:
             handler=self._handler,
             clock=self._clock,
             plan=self._progress.plan,
-            settle=self._settle_for_program,
+            bury=self._progress.plan,
+            hooks=self._hooks,
         )
 
     @pool.default
@@ -103,7 +105,7 @@ class PoolDispatch:
         for lane in lanes:
             for _ in range(SWEEP_HEADS_MAX):
                 head = lane.head()
-                if head is None or self._age_ms(head) <= limit_ms:
+                if head is None or self.calls.age_ms(head) <= limit_ms:
                     break
                 if self._progress.settle(lane, [head], SWEPT):
                     break
@@ -138,7 +140,7 @@ class PoolDispatch:
         messages = self._progress.claim(lane, messages)
         if not messages:
             return
-        called = self.calls.call(lane, messages)
+        called = self.calls.call(lane, messages, partial(self._settle_for_program, lane))
         if called.waiting:
             self._wait_for_room(lane, called.waiting)
         verdict = called.verdict
@@ -151,11 +153,16 @@ class PoolDispatch:
             if failed:
                 self._settle(lane, failed, verdict.rest)
 
-    def _settle(self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome) -> None:
-        """Settle messages; those that no broker takes back have another call here, later."""
+    def _settle(
+        self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
+    ) -> Sequence[MessageExt]:
+        """Settle messages; those that no broker takes back have another call here, later.
+
+        Returns these.
+        """
         if lane.dropped:  # while the listener ran
             logger.info("result of %d messages of %s discarded", len(messages), lane.queue)
-            return
+            return ()
         kept = self._progress.settle(lane, messages, outcome)
         if kept:
             for message in kept:
@@ -163,24 +170,18 @@ class PoolDispatch:
             # If the client closes first, the offset is still below them: they come elsewhere.
             again = partial(self.deliver, lane, tuple(kept))
             self._engine.schedule_after(LOCAL_RETRY_WAIT_MS, again)
+        return kept
 
     def _settle_for_program(
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
     ) -> Future[None]:
         """Settle at once what needs no broker, and the rest in background."""
-        ended: Future[None] = Future()
-
-        def settle() -> None:
-            try:
-                self._settle(lane, messages, outcome)
-            except BaseException as error:  # noqa: BLE001 - whoever settles is told
-                ended.set_exception(error)
-            else:
-                ended.set_result(None)
-
-        if isinstance(outcome, Done) or not self._engine.submit_background(settle):
-            settle()
-        return ended
+        settling: Future[None] = Future()
+        settle = partial(self._settle, lane, messages, outcome)
+        end = partial(ended, settling, settle, self._group)
+        if isinstance(outcome, Done) or not self._engine.submit_background(end):
+            end()
+        return settling
 
     def _wait_for_room(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         if self._waits % LOG_EVERY == 0:
@@ -195,7 +196,3 @@ class PoolDispatch:
             )
         self._waits += 1
         self._engine.schedule_after(NO_ROOM_WAIT_MS, partial(self.deliver, lane, messages))
-
-    def _age_ms(self, message: MessageExt) -> int:
-        started = message.properties.get(Prop.CONSUME_START_TIME)
-        return -1 if started is None else self._clock.now_ms - int(started)

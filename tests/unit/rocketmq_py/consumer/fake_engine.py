@@ -197,8 +197,7 @@ class FakeEngine(ClientInstance):
         return True
 
     def submit_background(self, task: Callable[..., object], *args: object) -> bool:
-        task(*args)
-        return True
+        return self.submit(task, *args)
 
     def rebalance_soon(self) -> None:
         self.rebalances += 1

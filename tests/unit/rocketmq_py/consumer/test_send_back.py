@@ -5,8 +5,10 @@ import zlib
 import pytest
 
 from rocketmq_py.consumer.calls import ConsumerCalls
-from rocketmq_py.consumer.send_back import SendBack
+from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, Later, Outcome
+from rocketmq_py.consumer.send_back import NoRetries, SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.errors import UnsupportedOperationError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
@@ -100,3 +102,54 @@ def test_without_a_master_the_message_stays() -> None:
     bench = Bench()
     bench.engine.addresses.clear()
     assert not bench.back.send(message(0), 0)
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "level", "planned_ms"),
+    [
+        (0, 1, 1_000),
+        (1, 1, 1_000),
+        (1_000, 1, 1_000),
+        (1_001, 2, 5_000),
+        (10_000, 3, 10_000),
+        (7_199_999, 18, 7_200_000),
+        (7_200_000, 18, 7_200_000),
+        (7_200_001, 18, 7_200_000),
+    ],
+)
+def test_a_delay_becomes_its_exact_level_or_the_next_longer_one(
+    delay_ms: int, level: int, planned_ms: int
+) -> None:
+    assert Bench().back.plan(message(0), delay_ms) == (Later(level), planned_ms)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "planned_ms"), [(0, 10_000), (1, 30_000), (15, 7_200_000), (40, 7_200_000)]
+)
+def test_without_a_delay_the_broker_takes_that_of_the_attempt(
+    attempts: int, planned_ms: int
+) -> None:
+    failed = message(0, reconsume_times=attempts)
+    assert Bench().back.plan(failed, None) == (AS_ATTEMPT, planned_ms)
+
+
+@pytest.mark.parametrize(("outcome", "level"), [(AS_ATTEMPT, "0"), (Later(7), "7"), (DEAD, "-1")])
+def test_outcomes_become_delay_levels(outcome: Outcome, level: str) -> None:
+    bench = Bench()
+    bench.engine.answers[RequestCode.CONSUMER_SEND_MSG_BACK] = lambda _: ok()
+    assert bench.back.arrange(message(0), outcome)
+    (command,) = bench.engine.called(RequestCode.CONSUMER_SEND_MSG_BACK)
+    assert command.ext_fields["delayLevel"] == level
+
+
+@pytest.mark.case("T79")
+def test_where_nothing_comes_again_a_failed_message_is_told_and_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    none = NoRetries(GROUP, "each member gets it once")
+    assert none.arrange(message(4), AS_ATTEMPT)
+    assert "ID4" in caplog.text
+    assert "each member gets it once" in caplog.text
+    for delay_ms in (None, 5):
+        with pytest.raises(UnsupportedOperationError, match=r"ID4.*each member gets it once"):
+            none.plan(message(4), delay_ms)

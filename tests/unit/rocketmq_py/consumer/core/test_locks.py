@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
@@ -188,7 +188,12 @@ def test_a_broker_without_a_master_is_not_asked_and_the_others_are(
     def address(name: str, *, broker_id: int = 0, only_this: bool = False) -> str | None:
         return known(name, broker_id=broker_id) or (None if only_this else slave)
 
+    def at_once(task: Callable[..., object], *args: object) -> bool:
+        task(*args)
+        return True
+
     monkeypatch.setattr(engine, "broker_address", address)
+    monkeypatch.setattr(engine, "submit_background", at_once)  # where the route is asked for
     mine = QueueLocks(engine, GROUP)
     assert mine.lock([FIRST, ELSEWHERE]) == {ELSEWHERE}
     assert asked(engine, LOCK) == [(OTHER_ADDRESS, [0])]
@@ -306,3 +311,49 @@ def test_a_broker_lends_a_queue_to_one_member_until_it_is_given_back_or_60_secon
         assert one.lock(queues) == frozenset()
         session.advance(60)
         assert one.lock(queues) == set(queues)
+
+
+def test_a_lock_that_is_doubted_is_not_held_until_the_broker_was_asked_anew(
+    engine: FakeEngine, now: Now
+) -> None:
+    locks_ = QueueLocks(engine, GROUP)
+    engine.answers[LOCK] = lambda command: ok(
+        body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode()
+    )
+    locks_.lock([FIRST, SECOND])
+    locks_.doubt(FIRST)
+    locks_.doubt(THIRD)
+    assert [locks_.is_held(one, now.s) for one in (FIRST, SECOND, THIRD)] == [False, True, False]
+    assert locks_.lock([FIRST]) == {FIRST}
+    assert locks_.is_held(FIRST, now.s)
+
+
+def test_an_answer_to_a_question_from_before_the_doubt_does_not_count(
+    engine: FakeEngine, now: Now
+) -> None:
+    locks_ = QueueLocks(engine, GROUP)
+
+    def answer(command: RemotingCommand) -> RemotingCommand:
+        locks_.doubt(FIRST)
+        return ok(body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode())
+
+    engine.answers[LOCK] = answer
+    assert locks_.lock([FIRST]) == frozenset()
+    assert not locks_.is_held(FIRST, now.s)
+    engine.answers[UNLOCK] = lambda _: ok()
+    locks_.unlock(FIRST, oneway=True)  # the broker may have given it
+    assert [RequestCode(one.code) for one in engine.oneways] == [UNLOCK]
+
+
+def test_a_queue_that_was_given_back_is_not_renewed(engine: FakeEngine, now: Now) -> None:
+    locks_ = QueueLocks(engine, GROUP)
+    engine.answers[LOCK] = lambda command: ok(
+        body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode()
+    )
+    locks_.lock([FIRST, SECOND])
+    locks_.unlock(FIRST, oneway=True)
+    now.s += LOCK_RENEW_S
+    assert locks_.renew([FIRST, SECOND, THIRD]) == {SECOND}
+    assert not locks_.is_held(FIRST, now.s)
+    asked = LockBatchRequest.decode(engine.called(LOCK)[-1].body).mq_set
+    assert [one.queue_id for one in asked] == [SECOND.queue_id]

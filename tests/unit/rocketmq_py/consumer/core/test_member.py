@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from rocketmq_py.consumer.assembly import Basis, push_member
+from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -54,7 +55,12 @@ class Bench:
             self.subscriptions.put(topic, "*")
         self.seen: list[int] = []
         basis = Basis(
-            GROUP, self.engine, PushConsumerConfig(), self.subscriptions, clock=FakeClock()
+            GROUP,
+            self.engine,
+            PushConsumerConfig(),
+            self.subscriptions,
+            clock=FakeClock(),
+            hooks=Hooks(),
         )
         self.member = push_member(basis, listening_of(self.listen))
         self.member.dispatch.pool = InlinePool()

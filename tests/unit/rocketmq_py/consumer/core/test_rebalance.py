@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from rocketmq_py.consumer.calls import ConsumerCalls
@@ -8,7 +10,7 @@ from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.limits import QueueLimits
 from rocketmq_py.consumer.core.progress import OffsetProgress
-from rocketmq_py.consumer.core.rebalance import Rebalancer
+from rocketmq_py.consumer.core.rebalance import Ownership, Rebalancer, Unguarded
 from rocketmq_py.consumer.core.shares import SharedByStrategy
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
@@ -31,7 +33,9 @@ RETRY = f"%RETRY%{GROUP}"
 
 
 class Bench:
-    def __init__(self, config: PushConsumerConfig | None = None) -> None:
+    def __init__(
+        self, config: PushConsumerConfig | None = None, ownership: Ownership | None = None
+    ) -> None:
         self.engine = FakeEngine()
         self.engine.name_server = {"T": queues_of("T", 4), RETRY: queues_of(RETRY, 1)}
         self.config = config or PushConsumerConfig()
@@ -53,6 +57,7 @@ class Bench:
             offsets=self.offsets,
             subscriptions=self.subscriptions,
             fetch=self.fetch,
+            ownership=ownership or Unguarded(),
         )
         self.members(ME)
 
@@ -392,3 +397,111 @@ def test_a_route_that_cannot_be_asked_for_is_told_unless_the_consumer_has_ended(
     monkeypatch.setattr(bench.engine, "log_failure", lambda topic, _: told.append(topic))
     bench.rebalancer.run()
     assert told == ([] if ended else ["T"])
+
+
+# --- queues that others must agree to -----------------------------------------------------------
+
+
+class Guarded(Unguarded):
+    """Owners that a test lets refuse queues, and lose them."""
+
+    def __init__(self) -> None:
+        self.refused: set[int] = set()
+        self.lost: set[int] = set()
+        self.asked: list[int] = []
+        self.spare: list[int] = []
+        self.returned: list[int] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def may_take(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+        mine = [one for one in queues if one.topic == "T"]
+        self.asked += [one.queue_id for one in mine]
+        self.meanwhile()
+        return [one for one in mine if one.queue_id not in self.refused]
+
+    def not_taken(self, queue: MessageQueue) -> None:
+        self.spare.append(queue.queue_id)
+
+    def keeps(self, lane: Lane) -> bool:
+        return lane.queue.queue_id not in self.lost
+
+    def given_back(self, lane: Lane) -> None:
+        assert lane.dropped
+        self.returned.append(lane.queue.queue_id)
+
+
+def test_queues_that_are_refused_are_asked_for_again_later() -> None:
+    owners = Guarded()
+    owners.refused = {1, 2}
+    bench = Bench(ownership=owners)
+    assert not bench.rebalancer.run()
+    assert bench.mine() == [0, 3]
+    assert bench.engine.scheduled
+    assert bench.rebalancer.joining is None
+    owners.refused.clear()
+    owners.asked.clear()
+    bench.rebalancer.run()
+    assert (bench.mine(), owners.asked) == ([0, 1, 2, 3], [1, 2])
+    assert owners.spare == []
+
+
+def test_queues_that_nobody_gives_yet_are_no_work_that_is_waited_for() -> None:
+    owners = Guarded()
+    owners.refused = {0, 1, 2, 3}
+    bench = Bench(ownership=owners)
+    bench.rebalancer.run()
+    assert (bench.mine(), bench.rebalancer.joining) == ([], None)
+    owners.refused.clear()
+    bench.no_offset = set(queues_of("T", 4))
+    bench.rebalancer.run()
+    assert bench.rebalancer.joining is not None
+
+
+def test_a_queue_that_is_allowed_but_has_no_first_offset_is_not_kept_from_others() -> None:
+    owners = Guarded()
+    bench = Bench(ownership=owners)
+    bench.no_offset = {queues_of("T", 4)[2]}
+    bench.rebalancer.run()
+    assert bench.mine() == [0, 1, 3]
+    assert owners.spare == [2]
+
+
+def test_queues_that_go_elsewhere_while_they_are_asked_for_are_not_kept_from_others() -> None:
+    owners = Guarded()
+    bench = Bench(ownership=owners)
+    at_once: list[int] = []
+
+    def end() -> None:
+        bench.rebalancer.drop_all()
+        at_once.extend(owners.spare)  # the answer may come when the client is gone
+
+    owners.meanwhile = end
+    bench.rebalancer.run()
+    assert bench.mine() == []
+    assert {0, 1, 2, 3} <= set(at_once)
+    assert sorted(owners.spare) == sorted([*at_once, 0, 1, 2, 3])
+    assert bench.pulled == []
+
+
+def test_a_queue_that_was_lost_is_given_back_and_taken_afresh() -> None:
+    owners = Guarded()
+    bench = Bench(ownership=owners)
+    bench.rebalancer.run()
+    old = bench.rebalancer.lane(queues_of("T", 4)[1])
+    assert old is not None
+    owners.lost = {1}
+    bench.rebalancer.run()
+    fresh = bench.rebalancer.lane(old.queue)
+    assert (old.dropped, owners.returned) == (True, [1])
+    assert fresh is not None
+    assert fresh is not old
+    assert bench.mine() == [0, 1, 2, 3]
+
+
+def test_at_the_end_every_queue_is_given_back() -> None:
+    owners = Guarded()
+    bench = Bench(ownership=owners)
+    bench.rebalancer.run()
+    bench.rebalancer.stop()
+    bench.rebalancer.drop_all()
+    assert sorted(owners.returned) == [0, 1, 2, 3]

@@ -1,0 +1,132 @@
+"""Which steps of a consumer an application can hook into, and what it is shown.
+
+A `ConsumeMessageHook` sees every call of a listener, a `FilterMessageHook` everything that a fetch
+has brought. What a hook raises is logged and changes nothing. Must not know listeners or brokers.
+Facts: ``org.apache.rocketmq.client.hook``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from attrs import define, field
+
+from rocketmq_py.logs import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rocketmq_py.message import MessageExt
+    from rocketmq_py.send_result import MessageQueue
+
+logger = get_logger(__name__)
+
+CONTEXT_TYPE: Final = "ConsumeContextType"
+"""The key of `ConsumeMessageContext.props` under which the end of a listener call stands."""
+
+
+@define(kw_only=True, eq=False)
+class ConsumeMessageContext:
+    """One call of a listener, as a `ConsumeMessageHook` sees it.
+
+    ``success``, ``status`` and ``props["ConsumeContextType"]`` are set for ``after``: the status is
+    the name of what the listener returned (of a delivery: CONSUME_SUCCESS or RECONSUME_LATER), the
+    type one of SUCCESS, FAILED, EXCEPTION, RETURNNULL, and TIME_OUT when the call took longer than
+    `consume_timeout`. ``props`` travels from ``before`` to ``after``.
+    """
+
+    consumer_group: str
+    messages: Sequence[MessageExt]
+    queue: MessageQueue
+    success: bool = False
+    status: str | None = None
+    props: dict[str, str] = field(factory=dict)
+
+
+class ConsumeMessageHook(Protocol):
+    """Called around each call of the listener, on its thread.
+
+    Of a delivery, which the program settles, ``after`` is called when it is settled.
+    """
+
+    def before(self, context: ConsumeMessageContext) -> None:
+        """Look at messages before the listener has them."""
+
+    def after(self, context: ConsumeMessageContext) -> None:
+        """Look at what came of them."""
+
+
+@define(kw_only=True, eq=False)
+class FilterMessageContext:
+    """What one fetch has brought, as a `FilterMessageHook` sees it.
+
+    A hook may assign another list to ``messages``: what is missing there is not handed to the
+    listener and does not come again. It may hold copies of messages, but none that were not there.
+    """
+
+    consumer_group: str
+    messages: list[MessageExt]
+    queue: MessageQueue
+
+
+class FilterMessageHook(Protocol):
+    """Called with the messages of each fetch, still compressed, before any listener has them."""
+
+    def filter_message(self, context: FilterMessageContext) -> None:
+        """Look at ``context.messages``, or replace them."""
+
+
+@define(eq=False, repr=False)
+class Hooks:
+    """The hooks of one consumer, in the order in which they were registered."""
+
+    consume: list[ConsumeMessageHook] = field(factory=list)
+    filter: list[FilterMessageHook] = field(factory=list)
+
+    def before(self, context: ConsumeMessageContext) -> None:
+        """Show messages to the hooks before the listener has them."""
+        for hook in self.consume:
+            try:
+                hook.before(context)
+            except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer
+                _tell("consume", hook, context.consumer_group, error)
+
+    def after(self, context: ConsumeMessageContext) -> None:
+        """Show the hooks what came of them."""
+        for hook in self.consume:
+            try:
+                hook.after(context)
+            except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer
+                _tell("consume", hook, context.consumer_group, error)
+
+    def filtered(
+        self, group: str, messages: list[MessageExt], queue: MessageQueue
+    ) -> list[MessageExt]:
+        """Return what the hooks leave of the messages of a fetch."""
+        context = FilterMessageContext(consumer_group=group, messages=messages, queue=queue)
+        for hook in self.filter:
+            before = context.messages
+            context.messages = list(before)
+            try:
+                hook.filter_message(context)
+                context.messages = _checked(before, context.messages)
+            except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer
+                _tell("filter", hook, group, error)
+                context.messages = before
+        return context.messages
+
+
+def _checked(before: list[MessageExt], after: list[MessageExt]) -> list[MessageExt]:
+    offsets = {one.queue_offset for one in before}
+    foreign = [one for one in after if one.queue_offset not in offsets]
+    if foreign:
+        raise ValueError(
+            f"it put {len(foreign)} messages into the list that were not there, such as one of "
+            f"offset {foreign[0].queue_offset}: its list is not used"
+        )
+    by_offset = {one.queue_offset: one for one in after}
+    return [by_offset[offset] for offset in sorted(by_offset)]
+
+
+def _tell(kind: str, hook: object, group: str, error: Exception) -> None:
+    logger.error("group %s: %s hook failed hook=%r", group, kind, hook, exc_info=error)
