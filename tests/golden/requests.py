@@ -214,7 +214,7 @@ def _sends() -> Iterator[Row]:
         "of an unknown topic": {"b": "new"},
         "of an empty topic": {"b": ""},
         "of an empty group": {"a": ""},
-        "of an escaping broker": {"a": "CID_RMQ_SYS_ESCAPE"},
+        "of an escaping broker": {"a": "InnerProducerGroup_1"},
         "of a retry topic": {"b": "%RETRY%G"},
         "of a retry topic, again": {"b": "%RETRY%G", "j": "3", "l": "16"},
         "of a name that quotes": {"b": 'a"g":"1"'},
@@ -285,13 +285,12 @@ class Onlooker:
 
     name = "onlooker"
 
-    def incoming(self, _endpoint: Endpoint, _request: Request) -> bool:
+    def incoming(self, _endpoint: Endpoint, _request: Request) -> None:
         """Let it be handled."""
-        return False
 
-    def outgoing(self, _request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
+    def outgoing(self, _request: Request, parts: list[bytes]) -> list[bytes]:
         """Let it leave."""
-        emit(data)
+        return parts
 
     def check(self, _asked: Asked) -> None:
         """Allow it."""
@@ -491,22 +490,19 @@ def broker_with_accounts(folder: str) -> Iterator[tuple[BrokerParts, Peer]]:
         yield parts, peer
 
 
-FAULTY_SEND: Final = {**SEND, "b": "Faulty"}
-ONE_PULL: Final = {**PULL, "maxMsgNums": "1"}
-FAULTY_PULL: Final = {**PULL, "topic": "Faulty"}
 VERBS: Final = ("respond", "drop", "drop_response", "corrupt", "delay")
 
 
 def faulty_outcome(verb: str) -> dict[str, list[str]]:
-    """Give the answers when the second of three sends or pulls meets a fault, in one piece."""
+    """Give the answers when the second of four sends or pulls meets a fault, in one piece."""
     answers = {}
-    for code, usual, faulty in ((310, SEND, FAULTY_SEND), (11, ONE_PULL, FAULTY_PULL)):
+    for code, fields in ((310, SEND), (11, {**PULL, "maxMsgNums": "1"})):
         with TemporaryDirectory() as folder, broker_of(folder) as (broker, parts, peer):
-            fault = broker.faults.on(None, topic="Faulty")
+            fault = broker.faults.on(code, nth=2)
             argument = {"respond": (14,), "delay": (1.5,)}.get(verb, ())
             getattr(fault, verb)(*argument)
-            rows = [Row("", text(code, one), b"hello") for one in (usual, faulty, usual, faulty)]
-            say(parts, peer, b"".join(row.frame(at) for at, row in enumerate(rows, 1)))
+            row = Row("", text(code, fields), b"hello")
+            say(parts, peer, b"".join(row.frame(number) for number in range(1, 5)))
             answers[str(code)] = _shown(parts, peer)
             assert isinstance(parts.clock, VirtualClock)
             parts.clock.advance(2)
