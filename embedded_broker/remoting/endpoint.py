@@ -1,4 +1,4 @@
-"""One address of the remoting protocol: frames become requests, results become frames.
+"""Request dispatch for one address: frames become requests, results become frames.
 
 Answers: in which order a request is seen (guards, journal, faults, handler), how an answer is given
 now or later, and how the broker asks a client. Must not know: sockets, threads, what any request
@@ -25,7 +25,7 @@ from embedded_broker.remoting.code_meanings import action_of, code_for, wanted_b
 from embedded_broker.remoting.idle_connections import IdleConnections
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange, Journal, shortened
 from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_once, do_in_turns
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.remoting.requests import (
     Answer,
     Connection,
@@ -114,7 +114,7 @@ class Endpoint:
     """Bytes of the answers to the present request, or what counts like them."""
     _speaker: "Endpoint" = field(init=False)
     """Who receives the requests: after a reset another one, which has the connections."""
-    _bad: RareLines = field(factory=partial(RareLines, logger), init=False)
+    _bad: RateLimitedLog = field(factory=partial(RateLimitedLog, logger), init=False)
     _pushed: Iterator[int] = field(factory=partial(count, 1), init=False)
     _idle: IdleConnections = field(init=False)
 

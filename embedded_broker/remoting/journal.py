@@ -1,4 +1,4 @@
-"""Requests and answers, the newest of them kept for tests to look at.
+"""Journal of requests and answers: the newest are kept for tests to look at.
 
 Answers: which requests reached the broker, in which order, and how each one ended. Must not know:
 how requests are handled. Secrets of signed requests are never shown and bodies never kept. Read

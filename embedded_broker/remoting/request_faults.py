@@ -1,4 +1,4 @@
-"""Answers that go wrong because a test wants it: refused, late, lost, damaged or missing.
+"""Injected faults: requests or answers that a test wants refused, late, lost or damaged.
 
 Answers: ``broker.faults.on(...)``: which requests of clients a fault is about, and what happens to
 them. The test's own ``broker.send`` is never hit. Must not know: what a request does. Read on:

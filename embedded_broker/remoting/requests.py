@@ -1,4 +1,4 @@
-"""What an endpoint and its handlers hand to each other: who asks, what, and the answer.
+"""Types that an endpoint and its handlers share: connection, request, answer, handler.
 
 Answers: what a connection can do, what a decoded request is, what a handler gives back, how it
 refuses, and how requests that follow each other are handled in one call. Must not know: who handles
