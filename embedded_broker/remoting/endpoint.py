@@ -34,7 +34,6 @@ from embedded_broker.remoting.requests import (
     Request,
     RequestError,
     SharedBytes,
-    WrittenAnswer,
 )
 from embedded_broker.remoting.turns import TURN_NS
 from embedded_broker.settings.profiles import Profile
@@ -491,12 +490,14 @@ def _too_long(frame: Frame) -> HeaderError:
 def _frame_of(response: Answer, *, in_parts: bool) -> list[bytes]:
     """Write the frame of an answer; a body that others get, too, is a part of its own if it may."""
     body: Sequence[Buffer] = response.body_parts
-    if isinstance(response, WrittenAnswer):
-        head = encode_head(_JSON, response.header, sum(map(len, body)))
-    else:
+    if isinstance(response, RemotingCommand):
         if response.body:
             body = (response.body, *body)
         head = response.encode_head(sum(map(len, body)))
+    else:
+        head = encode_head(_JSON, response.header, sum(map(len, body)))
+    if not body:
+        return [head]
     if in_parts and len(body) == 1 and isinstance(body[0], SharedBytes):
         return [head, body[0]]
     return [b"".join((head, *body))]

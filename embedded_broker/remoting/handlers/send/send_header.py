@@ -5,7 +5,6 @@ requests say alike, which is all but topic, time and properties, is parsed once.
 becomes of the message. Read on: ``send_message.py``.
 """
 
-from functools import lru_cache
 from typing import Final
 
 from embedded_broker.core.incoming import Incoming, Terms
@@ -18,6 +17,8 @@ from rocketmq_py.protocol.names import ESCAPE_PRODUCER_PREFIX
 
 TERMS_KEPT: Final = 1024
 """Parsed terms are kept for so many combinations of texts."""
+TEXTS_MAX: Final = 512
+"""Terms whose texts have more characters are parsed each time."""
 
 _OWN: Final = {"topic": "", "bornTimestamp": "0"}
 """What each message has of its own; a header cannot be read without it."""
@@ -27,6 +28,9 @@ _TERMS: Final = tuple(
     if field.wire not in {*_OWN, "properties", "bname"}
 )
 """The fields that say how a message is to be sent."""
+
+Key = tuple[bool, bool, tuple[str | None, ...]]
+"""Whether it is a batch, whether the client is old, and the texts of the fields of the terms."""
 
 
 class SendHeader:
@@ -38,34 +42,39 @@ class SendHeader:
         names = {field.wire: (short and field.short) or field.wire for field in header.FIELDS}
         self._topic, self._born = (names[one] for one in _OWN)
         self._properties = names["properties"]
-        self._terms = tuple(names[field.wire] for field in _TERMS)
+        self._names = tuple(names[field.wire] for field in _TERMS)
+        self._known: dict[Key, Terms] = {}
 
     def message(self, command: RemotingCommand) -> Incoming:
         """Read what is to be stored; raises `HeaderError` naming the first field that is wrong."""
         ext = command.ext_fields
+        is_batch = command.code == RequestCode.SEND_BATCH_MESSAGE
+        is_old = command.version < MQVersion.V3_4_9
+        key = is_batch, is_old, tuple(map(ext.get, self._names))
         try:
-            terms = _terms(
-                command.code == RequestCode.SEND_BATCH_MESSAGE,
-                command.version < MQVersion.V3_4_9,
-                *map(ext.get, self._terms),
-            )
+            terms = self._known.get(key) or self._learn(key)
             topic, born, text = ext[self._topic], ext[self._born], ext.get(self._properties, "")
             return Incoming(topic, command.body, text, read_int64(born), terms)
         except (HeaderError, KeyError, ValueError):
             self._read_all(ext)
             raise
 
-
-@lru_cache(TERMS_KEPT)
-def _terms(is_batch: bool, is_old: bool, *texts: str | None) -> Terms:
-    named = zip((field.wire for field in _TERMS), texts, strict=True)
-    fields = {name: text for name, text in named if text is not None}
-    header = SendMessageRequestHeader.from_ext(_OWN | fields)
-    if is_old:
-        header.max_reconsume_times = None  # these clients do not mean what they write there
-    if is_batch:
-        header.batch = True
-    return terms_of(header)
+    def _learn(self, key: Key) -> Terms:
+        """Parse terms, and keep them unless they are long."""
+        is_batch, is_old, texts = key
+        named = zip((field.wire for field in _TERMS), texts, strict=True)
+        fields = {name: text for name, text in named if text is not None}
+        header = SendMessageRequestHeader.from_ext(_OWN | fields)
+        if is_old:
+            header.max_reconsume_times = None  # these clients do not mean what they write there
+        if is_batch:
+            header.batch = True
+        terms = terms_of(header)
+        if sum(map(len, fields.values())) <= TEXTS_MAX:
+            if len(self._known) >= TERMS_KEPT:
+                self._known.clear()
+            self._known[key] = terms
+        return terms
 
 
 def terms_of(header: SendMessageRequestHeader) -> Terms:

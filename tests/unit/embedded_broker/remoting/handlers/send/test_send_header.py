@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_broker.core.incoming import Incoming
-from embedded_broker.remoting.handlers.send.send_header import SendHeader, terms_of
+from embedded_broker.remoting.handlers.send.send_header import (
+    TERMS_KEPT,
+    TEXTS_MAX,
+    SendHeader,
+    terms_of,
+)
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import MQVersion
 from rocketmq_py.protocol.command import RemotingCommand
@@ -71,3 +76,17 @@ def test_what_an_old_client_says_of_attempts_is_left_out() -> None:
 
 def test_what_a_broker_releases_for_another_one_is_known_by_its_group() -> None:
     assert message(SHORT | {"a": "InnerProducerGroup_G"}).terms.is_escaped
+
+
+def test_terms_are_kept_for_so_many_short_headers_and_for_no_long_one() -> None:
+    header = SendHeader(short=True)
+    for number in range(2 * TERMS_KEPT):
+        fields = SHORT | {"a": f"G{number}", "e": str(number)}
+        read = header.message(RemotingCommand(310, ext_fields=fields)).terms
+        assert read.queue_id == number
+        assert header.message(RemotingCommand(310, ext_fields=fields)).terms is read
+        assert 0 < len(header._known) <= TERMS_KEPT
+    before = len(header._known)
+    fields = SHORT | {"c": "x" * TEXTS_MAX}
+    assert header.message(RemotingCommand(310, ext_fields=fields)).terms.template == fields["c"]
+    assert len(header._known) == before
