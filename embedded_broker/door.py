@@ -71,12 +71,6 @@ class Door:
     _turns: dict[int, "Turn"] = field(factory=dict, init=False)
     entries: int = field(default=0, init=False)
     """How often the door was entered, quiet looks not counted."""
-    changes: int = field(default=0, init=False)
-    """How many of these entries have done more than to read messages.
-
-    What a request was checked by then still holds as long as there are no more.
-    """
-    _has_only_read: bool = field(default=False, init=False)
     pause: "Pause" = field(init=False)
     """The requests that wait while the broker is paused; see ``hold`` and ``resume``."""
     quiet: "_QuietEntry" = field(init=False)
@@ -124,10 +118,6 @@ class Door:
                 after = _NO_CALLS
             watchers = self._watchers
             self.entries += 1
-            if self._has_only_read:
-                self._has_only_read = False
-            else:
-                self.changes += 1
             self._owner = 0
             self._lock.release()
         if frames:
@@ -145,10 +135,6 @@ class Door:
                     logger.exception("work after the door failed: %r", later)
         for event in watchers:
             event.set()
-
-    def has_only_read(self) -> None:
-        """Say that this entry leaves all by which requests are checked as it was. Inside."""
-        self._has_only_read = True
 
     def leave_quietly(self) -> None:
         """Release without hooks and without waking anybody; see ``quiet``."""

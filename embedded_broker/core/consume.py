@@ -10,9 +10,8 @@ answer travels. Read on: `embedded_broker/store/pull.py` for how a queue is read
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
-from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from embedded_broker.core.filters import NO_TAG, Filter, Filters, Unmade
 from embedded_broker.core.outside import Outside
@@ -22,7 +21,7 @@ from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.judging import Unjudged
 from embedded_broker.store.memory_budget import physical_memory
-from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus
+from embedded_broker.store.pull import GetResult, GetStatus
 from embedded_broker.store.store_reader import StoreReader
 from embedded_broker.tables.consumers.filters import ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
@@ -39,9 +38,6 @@ from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_READ
 
 logger = get_logger(__name__)
-
-_CODES_KEPT: Final = 32
-"""A longer list of tags is a filter of its own for each who asks; so is a condition of SQL."""
 
 
 class Who(Enum):
@@ -62,56 +58,37 @@ class Forbidden(Refused):
         self.who = who
 
 
-@frozen(eq=False)
-class PullTerms:
-    """What a reader asks for again and again: at most `max_count` messages of a queue.
+@define(slots=True, eq=False)
+class Pull:
+    """One pull: at most `max_count` messages of a queue, from `offset` on.
 
-    `expression` is the subscription that came along, of tags unless `expression_type` says
-    otherwise; None means the one of the group's heartbeats, not older than `sub_version`.
-    `wait_ms`: how long to wait for a message, None not at all. The broker may refuse all pulls that
-    are `is_lite`.
+    `commit_offset` is committed on the way. `expression` is the subscription that came along, of
+    tags unless `expression_type` says otherwise; None means the one of the group's heartbeats, not
+    older than `sub_version`. `wait_ms`: how long to wait for a message, None not at all. The broker
+    may refuse all pulls that are `is_lite`.
     """
 
+    peer: Peer
     group: str
     topic: str
     queue_id: int
+    offset: int
     max_count: int
     expression: str | None = None
     expression_type: str | None = None
     sub_version: int = 0
     wait_ms: int | None = None
+    commit_offset: int | None = None
     is_lite: bool = False
 
 
 @define(slots=True, eq=False)
-class Pull:
-    """One pull, from `offset` on; `commit_offset` is committed on the way."""
-
-    peer: Peer
-    terms: PullTerms
-    offset: int
-    commit_offset: int | None = None
-
-
-@define(slots=True, eq=False)
 class Checked:
-    """What the checks of a pull have found: who reads, and what of which topic they want.
-
-    It holds for all pulls on the same terms, until something is done that is no pull; see
-    ``Door.changes``.
-    """
+    """What the checks of a pull have found: who reads, and what of which topic they want."""
 
     group: SubscriptionGroupConfig
     topic: TopicConfig
     wanted: Filter | None
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it may be kept for every queue that a group reads."""
-        wanted = self.wanted
-        return wanted is None or not (
-            wanted.reads_properties or wanted.codes is None or len(wanted.codes) > _CODES_KEPT
-        )
 
 
 @define(slots=True, eq=False)
@@ -153,7 +130,6 @@ class Consume:
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
         """Give messages, or say why there are none; None: `reply` is told later."""
-        terms = pull.terms
         problem = None if pull.commit_offset is None else offset_problem(pull.commit_offset)
         if problem is not None:
             raise Refused(Reason.INVALID_PARAMETER, problem)
@@ -163,10 +139,10 @@ class Consume:
             self._outside.judge(one, partial(self._pull_again, pull, reply))
             return None
         if pull.commit_offset is not None and pulled.found.status is not GetStatus.OFFSET_RESET:
-            self._offsets.commit(terms.group, terms.topic, terms.queue_id, pull.commit_offset)
+            self._offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
         is_parked = (
             pulled.is_at_end
-            and terms.wait_ms is not None
+            and pull.wait_ms is not None
             and self._park(pull, pulled.checked.wanted, reply)
         )
         return None if is_parked else pulled
@@ -184,29 +160,6 @@ class Consume:
             outcome = _failed(pull, error)
         if outcome is not None:
             reply(outcome)
-
-    def read_on(
-        self,
-        terms: PullTerms,
-        checked: Checked,
-        offset: int,
-        commit_offset: int | None,
-        now_ms: int,
-    ) -> GetResult | None:
-        """Do a pull on terms that are ``checked``, if it is as most are and finds messages.
-
-        None: nothing was done, and `pull` is to be asked.
-        """
-        group, topic, queue_id, offsets = terms.group, terms.topic, terms.queue_id, self._offsets
-        if offsets.is_reset(group, topic, queue_id) or self._config.flag("slaveReadEnable"):
-            return None
-        found = self._store.get(topic, queue_id, offset, terms.max_count, wanted=checked.wanted)
-        if not found.count or found.size > ANSWER_BYTES_MAX:
-            return None
-        self._note_handed_out(terms, offset, found, now_ms)
-        if commit_offset is not None:
-            offsets.commit(group, topic, queue_id, commit_offset, now_ms)
-        return found
 
     def wanted_by(self, group: str, topic: str) -> Filter | None:
         """Give the filter of a connected group; None: every message, or nothing is known."""
@@ -234,19 +187,18 @@ class Consume:
 
     def _look(self, pull: Pull) -> Pulled:
         """Check a pull and read, unless the group's offset was reset: then it begins there."""
-        terms = pull.terms
-        checked = self._check(terms)
-        topic, queue_id = terms.topic, terms.queue_id
-        reset = self._offsets.take_reset(terms.group, topic, queue_id)
+        checked = self._check(pull)
+        topic, queue_id = pull.topic, pull.queue_id
+        reset = self._offsets.take_reset(pull.group, topic, queue_id)
         if reset is not None:
             low = self._store.min_offset(topic, queue_id)
             high = self._store.max_offset(topic, queue_id)
             found = GetResult(GetStatus.OFFSET_RESET, reset, low, high, [], 0)
         else:
             found = self._store.get(
-                topic, queue_id, pull.offset, terms.max_count, wanted=checked.wanted
+                topic, queue_id, pull.offset, pull.max_count, wanted=checked.wanted
             )
-        self._note_handed_out(terms, pull.offset, found)
+        self._note_handed_out(pull, found)
         is_at_end = not found.count and (
             found.status is GetStatus.OFFSET_OVERFLOW_ONE
             or (found.status is GetStatus.NO_MESSAGE_IN_QUEUE and pull.offset == 0)
@@ -256,13 +208,11 @@ class Consume:
             pulled.next_broker_id = self._broker_for(found, checked.group)
         return pulled
 
-    def _note_handed_out(
-        self, terms: PullTerms, offset: int, found: GetResult, now_ms: int | None = None
-    ) -> None:
-        group, topic, count = terms.group, terms.topic, found.count
+    def _note_handed_out(self, pull: Pull, found: GetResult) -> None:
+        group, topic, count = pull.group, pull.topic, found.count
         self._statistics.note_pull(group, topic, count, found.size)
         self._deliveries.handed_out(
-            group, topic, terms.queue_id, offset, found.next_begin_offset, count, now_ms
+            group, topic, pull.queue_id, pull.offset, found.next_begin_offset, count
         )
 
     def _broker_for(self, found: GetResult, group: SubscriptionGroupConfig) -> int:
@@ -280,18 +230,17 @@ class Consume:
         return 0 if self._config.int("brokerId") else group.broker_id
 
     def _park(self, pull: Pull, wanted: Filter | None, reply: Reply) -> bool:
-        terms = pull.terms
-        wait_ms = terms.wait_ms or 0
+        wait_ms = pull.wait_ms or 0
         if not self._config.flag("longPollingEnable"):
             wait_ms = self._config.int("shortPollingTimeMills")
         if wait_ms <= 0:
             return False
-        queues = {(terms.topic, terms.queue_id): pull.offset}
+        queues = {(pull.topic, pull.queue_id): pull.offset}
 
         def answer(is_over: bool) -> bool:
             return self._look_again(waiter, pull, reply, is_over)
 
-        waiter = Waiter(pull.peer, terms.group, queues, wanted, answer)
+        waiter = Waiter(pull.peer, pull.group, queues, wanted, answer)
         return self.waiters.add(waiter, wait_ms)
 
     def _look_again(self, waiter: Waiter, pull: Pull, reply: Reply, is_over: bool) -> bool:
@@ -326,9 +275,9 @@ class Consume:
 
     # -- the checks, in order ---------------------------------------------------------------
 
-    def _check(self, terms: PullTerms) -> Checked:
+    def _check(self, pull: Pull) -> Checked:
         """Refuse a pull by the first check that fails, in the order of the original."""
-        if terms.is_lite and not self._config.flag("litePullMessageEnable"):
+        if pull.is_lite and not self._config.flag("litePullMessageEnable"):
             raise Forbidden(
                 Who.BROKER,
                 f"the broker[{self._address}] for lite pull consumer is forbidden: "
@@ -341,86 +290,86 @@ class Consume:
                 f"the broker[{self._address}] pulling message is forbidden: "
                 f"brokerPermission={perm} has no read bit (4)",
             )
-        group = self._group(terms)
-        topic = self._topic(terms)
-        if terms.expression is not None:
-            self.filters.demand_made(terms.expression_type, terms.expression, frozenset())
-            wanted = self.filters.of(terms.expression_type, terms.expression)
+        group = self._group(pull)
+        topic = self._topic(pull)
+        if pull.expression is not None:
+            self.filters.demand_made(pull.expression_type, pull.expression, frozenset())
+            wanted = self.filters.of(pull.expression_type, pull.expression)
         else:
-            wanted = self._from_heartbeat(terms, group)
+            wanted = self._from_heartbeat(pull, group)
         return Checked(group, topic, wanted)
 
-    def _group(self, terms: PullTerms) -> SubscriptionGroupConfig:
-        group = self._groups.find(terms.group)
+    def _group(self, pull: Pull) -> SubscriptionGroupConfig:
+        group = self._groups.find(pull.group)
         if group is None:
             raise Refused(
                 Reason.GROUP_NOT_EXIST,
-                f"subscription group [{terms.group}] does not exist: "
+                f"subscription group [{pull.group}] does not exist: "
                 "autoCreateSubscriptionGroup is false or the name is not legal",
             )
         if not group.consume_enable:
             raise Forbidden(
                 Who.GROUP,
-                f"subscription group no permission, {terms.group}: consumeEnable=false",
+                f"subscription group no permission, {pull.group}: consumeEnable=false",
             )
         return group
 
-    def _topic(self, terms: PullTerms) -> TopicConfig:
-        topic = self._topics.get(terms.topic)
+    def _topic(self, pull: Pull) -> TopicConfig:
+        topic = self._topics.get(pull.topic)
         if topic is None:
             raise Refused(
-                Reason.TOPIC_NOT_EXIST, f"topic[{terms.topic}] not exist, apply first please!"
+                Reason.TOPIC_NOT_EXIST, f"topic[{pull.topic}] not exist, apply first please!"
             )
         if not topic.perm & PERM_READ:
             raise Forbidden(
                 Who.TOPIC,
-                f"the topic[{terms.topic}] pulling message is forbidden: "
+                f"the topic[{pull.topic}] pulling message is forbidden: "
                 f"its perm={topic.perm} has no read bit (4)",
             )
-        if not 0 <= terms.queue_id < topic.read_queue_nums:
+        if not 0 <= pull.queue_id < topic.read_queue_nums:
             raise Refused(
                 Reason.INVALID_PARAMETER,
-                f"queueId[{terms.queue_id}] is illegal, topic:[{terms.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{terms.group}]",
+                f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{pull.group}]",
             )
         return topic
 
-    def _from_heartbeat(self, terms: PullTerms, group: SubscriptionGroupConfig) -> Filter | None:
+    def _from_heartbeat(self, pull: Pull, group: SubscriptionGroupConfig) -> Filter | None:
         """Give the filter of the subscription that the group's heartbeats registered."""
-        live = self._consumers.get(terms.group)
+        live = self._consumers.get(pull.group)
         if live is None:
             raise Refused(
                 Reason.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's group info not exist: no heartbeat of {terms.group}",
+                f"the consumer's group info not exist: no heartbeat of {pull.group}",
             )
         if live.is_broadcasting and not group.consume_broadcast_enable:
             raise Forbidden(
                 Who.BROADCASTING,
-                f"the consumer group[{terms.group}] can not consume by broadcast way: "
+                f"the consumer group[{pull.group}] can not consume by broadcast way: "
                 "consumeBroadcastEnable=false",
             )
-        if self._groups.is_forbidden(terms.group, terms.topic):
+        if self._groups.is_forbidden(pull.group, pull.topic):
             raise Forbidden(
                 Who.SUBSCRIPTION,
-                f"the consumer group[{terms.group}] is forbidden for topic[{terms.topic}]",
+                f"the consumer group[{pull.group}] is forbidden for topic[{pull.topic}]",
             )
-        data = live.subscriptions.get(terms.topic)
+        data = live.subscriptions.get(pull.topic)
         if data is None:
             raise Refused(
                 Reason.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's subscription not exist: {terms.group} has not "
-                f"subscribed to {terms.topic}",
+                f"the consumer's subscription not exist: {pull.group} has not "
+                f"subscribed to {pull.topic}",
             )
-        if data.sub_version < terms.sub_version:
+        if data.sub_version < pull.sub_version:
             is_tag = (data.expression_type or TAG) == TAG
             if not is_tag or not self._config.flag("acceptNewerSubVersion"):
                 raise Refused(
                     Reason.SUBSCRIPTION_NOT_LATEST,
                     f"the consumer's subscription not latest: the pull has subVersion "
-                    f"{terms.sub_version}, the last heartbeat {data.sub_version}",
+                    f"{pull.sub_version}, the last heartbeat {data.sub_version}",
                 )
             return None  # the client filters tags itself, so nothing is lost
-        return self._of_heartbeat(data, terms.group, terms.sub_version)
+        return self._of_heartbeat(data, pull.group, pull.sub_version)
 
     def _of_heartbeat(
         self, data: SubscriptionData, group: str, sub_version: int = 0
@@ -458,5 +407,5 @@ class Consume:
 
 def _failed(pull: Pull, error: Exception) -> Refused:
     """Say why a pull failed: the puller hears of it, not whoever happens to leave the door."""
-    logger.error("a parked pull of %s failed", pull.terms.topic, exc_info=error)
+    logger.error("a parked pull of %s failed", pull.topic, exc_info=error)
     return Refused(Reason.FAILED, f"{type(error).__name__}: {error}")

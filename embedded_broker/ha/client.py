@@ -11,7 +11,7 @@ from typing import Final
 
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.following import Follower
 from rocketmq_py.logs import get_logger
@@ -37,7 +37,7 @@ class HAClient:
         self._socket: socket.socket | None = None
         self._wake = Event()
         self._is_closed = False
-        self._failures = RareLines(logger)
+        self._failures = RateLimitedLog(logger)
         self._thread = Thread(target=self._run, name="embedded-broker-slave", daemon=True)
 
     @property

@@ -18,7 +18,7 @@ from attrs import frozen
 
 from embedded_broker.door import Door
 from embedded_broker.ha.request_line import RequestLine, lines_to
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.timer.delivery import Bridge, LatePut
 from rocketmq_py.clock import monotonic_ns
@@ -88,7 +88,7 @@ class EscapeBridge:
         self._waiting: SimpleQueue[tuple[InnerMessage, LatePut] | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._is_closed = False
-        self._failures = RareLines(logger)
+        self._failures = RateLimitedLog(logger)
         self.in_flight = 0
         """Messages whose answer is missing. Under the door."""
         self.has_failed = False

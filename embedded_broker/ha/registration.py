@@ -15,7 +15,7 @@ from embedded_broker.door import Door
 from embedded_broker.ha.request_line import RequestLine, lines_to
 from embedded_broker.ha.synchronize import CLOSE_S, members_of, say_goodbye
 from embedded_broker.ha.tables import SlavesWork
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.logs import get_logger
@@ -69,7 +69,7 @@ class Registration:
         self._name_servers = lines_to(config.text("namesrvAddr"), version)
         self._stopped = self._says_goodbye = False
         self._wake = Event()
-        self._failures = RareLines(logger)
+        self._failures = RateLimitedLog(logger)
         self._thread = Thread(target=self._run, name="embedded-broker-tables", daemon=True)
         self.is_online = work is None
         """Whether it may deliver and be found."""

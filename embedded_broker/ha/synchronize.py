@@ -18,7 +18,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.ha.client import HAClient
 from embedded_broker.ha.request_line import RequestLine, lines_to
 from embedded_broker.ha.tables import FollowedTables
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.errors import BodyError, MQBrokerException, RocketMQError
 from rocketmq_py.logs import get_logger
@@ -103,7 +103,7 @@ class SlaveSynchronize:
         self._before: dict[int, str] = {}
         """Where the master was, and other brokers with lesser ids when any was known last."""
         self._stopped = Event()
-        self._failures = RareLines(logger)
+        self._failures = RateLimitedLog(logger)
         self._thread = Thread(target=self._run, name="embedded-broker-tables", daemon=True)
 
     def start(self) -> None:

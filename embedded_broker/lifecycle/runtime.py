@@ -19,11 +19,11 @@ from embedded_broker.ha.service import HAService
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.namesrv.name_server import NameServer
+from embedded_broker.remoting.connection_limits import ConnectionLimits
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.idle_connections import most_idle_ms
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
 from embedded_broker.remoting.journal import Journal
-from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.store.memory_budget import MemoryShares
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.logs import get_logger
@@ -61,9 +61,9 @@ class Runtime:
         self.namesrv_endpoint: Endpoint | None = None
         """Where the name server answers, once it is served."""
         self.memory = MemoryShares()
-        self.traffic = Traffic()
+        self.connection_limits = ConnectionLimits()
         """What the connections of all brokers hold up together; the first broker's options."""
-        self.traffic.read_settings(arguments.config)
+        self.connection_limits.read_settings(arguments.config)
         self._tcp: TcpServer | None = None
         self._adapters: dict[str, InprocAdapter] = {}
         self._vip: dict[str, str] = {}
@@ -130,8 +130,10 @@ class Runtime:
         from embedded_broker.remoting.server import TcpServer, listen, listen_again
 
         if self._tcp is None:
-            self._tcp = TcpServer(self.traffic, arguments.tls)
-            arguments.config.on_change(lambda _: self.traffic.read_settings(arguments.config))
+            self._tcp = TcpServer(self.connection_limits, arguments.tls)
+            arguments.config.on_change(
+                lambda _: self.connection_limits.read_settings(arguments.config)
+            )
             self.driver.barriers.append(self._tcp.hand_over)
         bind = arguments.listener_factory or (listen_again if again else listen)
         listener = bind(arguments.host, port)

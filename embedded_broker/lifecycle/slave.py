@@ -17,7 +17,7 @@ from embedded_broker.ha.synchronize import SlaveSynchronize
 from embedded_broker.ha.tables import FollowedTables
 from embedded_broker.lifecycle.acting import ActingMaster
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.requests import Handler, Request
+from embedded_broker.remoting.requests import Answer, Handler, Request
 from embedded_broker.store.following import Follower
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.choice import wheel_of
@@ -102,13 +102,12 @@ class SlaveNode:
     def _reject(self) -> None:
         """Refuse sends, and pulls unless slaveReadEnable is set."""
         endpoint, config = self._parts.endpoint, self._parts.config
-        endpoint.sends = endpoint.pulls = None  # all of them go to the handlers below
         for code in SENDS:
             if code in endpoint.handlers:
                 endpoint.handlers[code] = _rejected
         for code in PULLS:
             pull = endpoint.handlers.get(code)
-            if pull is not None:
+            if callable(pull):
                 endpoint.handlers[code] = _only_if(lambda: config.flag("slaveReadEnable"), pull)
 
     def start(self) -> None:
@@ -143,7 +142,7 @@ def _rejected(_request: Request) -> RemotingCommand:
 
 
 def _only_if(may: Callable[[], bool], handler: Handler) -> Handler:
-    def handle(request: Request) -> RemotingCommand | None:
+    def handle(request: Request) -> Answer | None:
         return handler(request) if may() else _rejected(request)
 
     return handle

@@ -1,4 +1,4 @@
-"""Who a request of this wire says it comes from.
+"""The account and signature that the fields of a request name.
 
 Answers: which account signed a request, and whether with a given secret. The fields `AccessKey` and
 `Signature` say so (`AclClientRPCHook`); every request is judged by itself. Must not know: accounts.

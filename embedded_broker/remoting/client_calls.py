@@ -1,4 +1,4 @@
-"""How the broker's calls to its clients look in this protocol, and how their answers read.
+"""Requests that the broker sends to its clients, and how their answers are read.
 
 Answers: code, header and body of each call. What need not be answered is oneway on the wire, as the
 original sends it; a client that answers all the same is heard. Must not know: who is called, who

@@ -1,4 +1,4 @@
-"""What the numbers of this wire mean in the values of the core.
+"""Tables of request codes (action and resources of each) and of response codes (by reason).
 
 Answers: what a request code wants to do and with which topics and groups, and which response code
 tells a reason to refuse. Actions and resources are those of the original's ACL 2

@@ -1,4 +1,4 @@
-"""One address of the remoting protocol: frames become requests, results become frames.
+"""Request dispatch for one address: frames become requests, results become frames.
 
 Answers: in which order a request is seen (guards, journal, faults, handler), how an answer is given
 now or later, and how the broker asks a client. Must not know: sockets, threads, what any request
@@ -6,40 +6,37 @@ means. Everything but ``receive`` runs under the door. Read on: ``handlers/__ini
 ``tcp_connection.py`` and ``inproc.py`` for who calls ``receive``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
 from embedded_broker.core.durability import Durability
-from embedded_broker.core.guards import Action, Caller, Guards
+from embedded_broker.core.guards import Caller, Guards
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.claims import SignedRequest
 from embedded_broker.remoting.client_calls import answer_of, request_for
 from embedded_broker.remoting.code_meanings import action_of, code_for, wanted_by
 from embedded_broker.remoting.idle_connections import IdleConnections
-from embedded_broker.remoting.journal import Exchange, Journal, kept_header
+from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange, Journal, shortened
 from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_once, do_in_turns
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.remoting.requests import (
+    Answer,
     Connection,
+    GroupHandler,
     Handler,
-    LazyRequest,
-    Pulls,
     Request,
     RequestError,
-    Send,
-    Sends,
     SharedBytes,
 )
 from embedded_broker.remoting.turns import TURN_NS
 from embedded_broker.settings.profiles import Profile
-from embedded_broker.store.pull import GetStatus
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import Clock, monotonic_ns
 from rocketmq_py.errors import FrameError, HeaderError, RemotingCommandException
@@ -48,15 +45,11 @@ from rocketmq_py.protocol.codes import (
     FLAG_ONEWAY,
     FLAG_RESPONSE,
     LanguageCode,
-    RequestCode,
     ResponseCode,
     SerializeType,
 )
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_headers
-
-if TYPE_CHECKING:
-    from embedded_broker.remoting.handlers.consume.pull_form import UsualPull
+from rocketmq_py.protocol.frame import Buffer, Frame, FrameDecoder, encode_head
 
 logger = get_logger(__name__)
 
@@ -70,19 +63,22 @@ SMALL_BODY_MAX = 8192
 """A longer body of a request that `register_long` takes is read outside the door."""
 BODY_BYTES_MAX = 1024 * 1024
 """A longer body of such a request is not read."""
+_JSON: Final = SerializeType.JSON
 REMARK_MAX = 4096
 """Characters of a remark; names and values of clients stand in it."""
-_FOUND: Final = GetStatus.FOUND.value
 
 
 class Interceptor(Protocol):
     """Who may let requests and answers go wrong; ``request_faults.RequestFaults`` does."""
 
-    def incoming(self, endpoint: "Endpoint", request: Request) -> bool:
-        """Say whether the request is dealt with, so that it must not be handled."""
+    def incoming(self, endpoint: "Endpoint", request: Request) -> Callable[[], None] | None:
+        """Give what is done instead of handling the request; None lets it be handled.
 
-    def outgoing(self, request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
-        """Let an answer leave by ``emit``, or not."""
+        It is done when the requests before this one have been handled.
+        """
+
+    def outgoing(self, request: Request, parts: list[bytes]) -> list[bytes]:
+        """Give what leaves as the answer whose frame is made of these parts."""
 
 
 @define(eq=False, kw_only=True)
@@ -102,7 +98,7 @@ class Endpoint:
     durability: Durability | None = None
     calls: Calls | None = None
     """Who waits for the answers of clients; None drops them: nobody is called."""
-    handlers: dict[int, Handler] = field(factory=dict)
+    handlers: dict[int, Handler | GroupHandler] = field(factory=dict)
     long_requests: LongRequests = field(factory=LongRequests, init=False)
     is_namesrv: bool = False
     _silent_unknown: bool = False
@@ -112,16 +108,12 @@ class Endpoint:
     on_disconnected: list[Callable[[Connection], None]] = field(factory=list, init=False)
     interceptors: list[Interceptor] = field(factory=list, init=False)
     """Who lets requests and answers go wrong, while somebody does."""
-    sends: Sends | None = field(default=None, init=False)
-    """Who takes sends that come together; without it each is handled by itself."""
-    pulls: Pulls | None = field(default=None, init=False)
-    """Who takes pulls in their usual form; without it they are requests as any other."""
     _long: set[int] = field(factory=set, init=False)
     answered: int = field(default=0, init=False)
     """Bytes of the answers to the present request, or what counts like them."""
     _speaker: "Endpoint" = field(init=False)
     """Who receives the requests: after a reset another one, which has the connections."""
-    _bad: RareLines = field(factory=partial(RareLines, logger), init=False)
+    _bad: RateLimitedLog = field(factory=partial(RateLimitedLog, logger), init=False)
     _pushed: Iterator[int] = field(factory=partial(count, 1), init=False)
     _idle: IdleConnections = field(init=False)
 
@@ -131,7 +123,7 @@ class Endpoint:
         if self.calls is not None:
             self.calls.wires.append(self)
 
-    def register(self, code: int, handler: Handler) -> None:
+    def register(self, code: int, handler: Handler | GroupHandler) -> None:
         """Handle ``code`` with ``handler``, unless the profile's version does not know it."""
         if code not in self._profile.unsupported_codes:
             self.handlers[int(code)] = handler
@@ -184,7 +176,6 @@ class Endpoint:
         self.guards, self.handlers = other.guards, other.handlers
         self._long = other._long  # noqa: SLF001 - of the same class
         self.on_disconnected = other.on_disconnected
-        self.sends, self.pulls = other.sends, other.pulls
         self.durability = other.durability
         self.calls = other.calls
         if self.calls is not None:
@@ -253,158 +244,72 @@ class Endpoint:
     def _handle(self, connection: Connection, frames: list[Frame], started_ns: int) -> int:
         """Handle frames in one hold of the door, as many as it may take; give their number.
 
+        Requests that follow each other and have the same group handler are handled together.
         Raises what is wrong with the first bad header.
         """
-        together: list[Send] = []
-        with self.door as door:
-            changes: int | None = door.changes
-            now_ms, left = self.clock.now_ms, COMMANDS_PER_ENTRY
-            sends = None if self.interceptors else self.sends
-            # A send to a retry topic is an act of a consumer.
-            guards = self.guards
-            guarded = bool(guards) and (guards.concern(Action.PUB) or guards.concern(Action.SUB))
-            pulls = None if self.interceptors or guarded else self.pulls
+        with self.door:
+            now_ms, left, self.answered = self.clock.now_ms, COMMANDS_PER_ENTRY, 0
+            group: list[Request] = []
+            handler: GroupHandler | None = None
             try:
                 for number, frame in enumerate(frames, 1):
-                    refused = None
-                    send = None if sends is None else sends.read(frame)
-                    if send is not None:
-                        if guarded:
-                            code = RequestCode.SEND_MESSAGE_V2
-                            refused = self._check(connection, code, send.fields, frame.body)
-                        if refused is None:
-                            together.append(send)
-                            changes = None
-                            continue
-                    if together and sends is not None:
-                        self._accept(sends, connection, together, now_ms, started_ns)
-                        together = []
-                    usual = None if pulls is None else pulls.read(frame)
-                    if usual is not None and pulls is not None:
-                        self._take_pull(
-                            pulls, usual, connection, frame, now_ms, started_ns, changes
-                        )
-                        left -= 1
+                    if len(frame.header) > HEADER_BYTES_MAX:
+                        raise _too_long(frame)
+                    command = RemotingCommand.decode(frame)
+                    if command.flag & FLAG_RESPONSE:
+                        act: GroupHandler | Callable[[], None]
+                        act = partial(self._note_answer, connection, command)
                     else:
-                        changes = None
-                        left -= self._take_any(connection, frame, refused, now_ms, started_ns)
+                        request = self._note(connection, frame, command, now_ms, started_ns)
+                        act = self._next_act(request)
+                    if handler is not None and act is not handler:
+                        complete, handler = handler, None
+                        self._handle_group(complete, group)
+                    if not isinstance(act, GroupHandler):
+                        act()
+                    elif handler is None:
+                        handler, group = act, [request]
+                    else:
+                        group.append(request)
+                    left -= LONG_COUNTS if command.code in self._long else 1
                     left -= len(frame.body) + self.answered >> 16
                     self.answered = 0
                     if left <= 0:
                         return number
             finally:
-                if together and sends is not None:
-                    self._accept(sends, connection, together, now_ms, started_ns)
-                if changes is not None:
-                    door.has_only_read()
+                if handler is not None:
+                    self._handle_group(handler, group)
         return len(frames)
 
-    def _take_any(
-        self,
-        connection: Connection,
-        frame: Frame,
-        refused: Refused | None,
-        now_ms: int,
-        started_ns: int,
-    ) -> int:
-        """Handle one request; give as how many it counts."""
-        request = self._note(connection, frame, now_ms, started_ns)
-        if request is None:
-            return 0
-        command = request.command
-        if refused is None:
-            refused = self._check(connection, command.code, command.ext_fields, command.body)
-        if refused is None:
-            self._admit(request)
-        else:
-            self.respond(request, self.refusal(command, refused))
-        return LONG_COUNTS if command.code in self._long else 1
+    def _next_act(self, request: Request) -> GroupHandler | Callable[[], None]:
+        """Ask guards and interceptors; give who handles the request, or what is to be done."""
+        refused = self._check(request)
+        if refused is not None:
+            return partial(self.respond, request, self.refusal(request.command, refused))
+        for interceptor in self.interceptors:
+            instead = interceptor.incoming(self, request)
+            if instead is not None:
+                return instead
+        handler = self.handlers.get(request.command.code)
+        if isinstance(handler, GroupHandler):
+            return handler
+        return partial(self._handle_with, handler, request)
 
-    def _take_pull(
-        self,
-        pulls: Pulls,
-        usual: "UsualPull",
-        connection: Connection,
-        frame: Frame,
-        now_ms: int,
-        started_ns: int,
-        changes: int | None,
-    ) -> None:
-        """Handle a pull in its usual form."""
-        kind, header, body = frame
-        exchange = Exchange(self.name, connection, kind, header, len(body), now_ms, started_ns)
-        self._journal.append(exchange)
-        answer = pulls.read_on(usual, changes, now_ms)
-        if answer is None:
-            asked = LazyRequest(connection, frame, exchange)
-            outcome = pulls.take(usual, asked, changes)
-            if not isinstance(outcome, bytes):
-                if outcome is not None:
-                    self._handle_with(outcome, asked.request())
-                return
-            answer = outcome
-        exchange.response_code, exchange.remark = ResponseCode.SUCCESS, _FOUND
-        exchange.micros = (monotonic_ns() - started_ns) // 1000
-        self.answered += len(answer)
-        self.door.emit(connection, answer)
-
-    def _check(
-        self, connection: Connection, code: int, fields: dict[str, str], body: bytes
-    ) -> Refused | None:
-        if not self.guards or connection.is_own or not self.guards.concern(action_of(code)):
+    def _check(self, request: Request) -> Refused | None:
+        connection, command, _ = request
+        guards = self.guards
+        if not guards or connection.is_own or not guards.concern(action_of(command.code)):
             return None
+        code, fields, body = command.code, command.ext_fields, command.body
         action, resources, also = wanted_by(code, fields, body)
         claim = SignedRequest(code, fields, body)
-        return self.guards.check(connection, action, resources, also=also, claim=claim)
+        return guards.check(connection, action, resources, also=also, claim=claim)
 
     def caller(self, request: Request) -> Caller:
         """Give who asks, for what a handler finds out only later."""
         connection, command, _ = request
         claim = SignedRequest(command.code, command.ext_fields, command.body)
         return Caller(self.guards, connection, claim)
-
-    def _accept(
-        self,
-        sends: Sends,
-        connection: Connection,
-        together: list[Send],
-        now_ms: int,
-        started_ns: int,
-    ) -> None:
-        """Let sends be taken together, then journal and answer each."""
-        answers = sends.take(connection, together)
-        micros = (monotonic_ns() - started_ns) // 1000
-        name, append = self.name, self._journal.append
-        headers: list[bytes] = []
-        for send, answer in zip(together, answers, strict=True):
-            kind, header, body = frame = send.frame
-            if isinstance(answer, bytes):
-                size = len(body)
-                append(
-                    Exchange(
-                        name,
-                        connection,
-                        kind,
-                        header,
-                        size,
-                        now_ms,
-                        started_ns,
-                        False,
-                        0,
-                        None,
-                        micros,
-                    )
-                )
-                headers.append(answer)
-                continue
-            if headers:  # answers leave in the order of the requests
-                self.door.emit_all(connection, encode_headers(SerializeType.JSON, headers))
-                headers = []
-            request = self._note(connection, frame, now_ms, started_ns)
-            if request is not None:
-                self._handle_with(answer, request)
-        if headers:
-            self.door.emit_all(connection, encode_headers(SerializeType.JSON, headers))
 
     def connected(self, connection: Connection) -> None:
         """Note a new peer. Called outside the door."""
@@ -419,93 +324,95 @@ class Endpoint:
             for listener in self.on_disconnected:
                 listener(connection)
 
+    def _note_answer(self, connection: Connection, command: RemotingCommand) -> None:
+        """Give a client's answer to one of our calls to who waits for it."""
+        if self.calls is not None:
+            self.calls.answered(connection, command.opaque, answer_of(command))
+
     def _note(
-        self, connection: Connection, frame: Frame, now_ms: int, started_ns: int
-    ) -> Request | None:
-        """Write a request into the journal; an answer to one of our own goes to who waits."""
-        size = len(frame.header)
-        if size > HEADER_BYTES_MAX:
-            raise HeaderError("header", None, f"has {size} bytes, at most {HEADER_BYTES_MAX}")
-        command = RemotingCommand.decode(frame)
-        if command.flag & FLAG_RESPONSE:
-            if self.calls is not None:
-                self.calls.answered(connection, command.opaque, answer_of(command))
-            return None
-        header, size = kept_header(frame, command), len(command.body)
-        exchange = Exchange(
-            self.name, connection, frame.serialize_type, header, size, now_ms, started_ns
-        )
+        self,
+        connection: Connection,
+        frame: Frame,
+        command: RemotingCommand,
+        now_ms: int,
+        started_ns: int,
+    ) -> Request:
+        """Write a request into the journal."""
+        kind, header, body = frame
+        kept = header if len(header) <= HEADER_KEPT_MAX else shortened(command)
+        exchange = Exchange(self.name, connection, kind, kept, len(body), now_ms, started_ns)
         self._journal.append(exchange)
         return Request(connection, command, exchange)
 
-    def _admit(self, request: Request) -> None:
-        for interceptor in self.interceptors:
-            if interceptor.incoming(self, request):
-                return
-        self.handle(request)
-
     def handle(self, request: Request) -> None:
         """Let the request's handler answer it. Under the door."""
-        command = request.command
-        handler = self.handlers.get(command.code)
-        if handler is not None:
+        handler = self.handlers.get(request.command.code)
+        if isinstance(handler, GroupHandler):
+            self._handle_group(handler, [request])
+        else:
             self._handle_with(handler, request)
+
+    def _handle_group(self, handler: GroupHandler, requests: Sequence[Request]) -> None:
+        answers: Sequence[Answer | None]
+        try:
+            answers = handler.take(requests)
+        except Exception as error:  # noqa: BLE001 - the broker outlives any handler
+            answers = [self.refusal(request.command, error) for request in requests]
+        for request, answer in zip(requests, answers, strict=True):
+            if answer is not None:
+                self.respond(request, answer)
+
+    def _handle_with(self, handler: Handler | None, request: Request) -> None:
+        command = request.command
+        response: Answer | None = None
+        if handler is not None:
+            try:
+                response = handler(request)
+            except Exception as error:  # noqa: BLE001 - the broker outlives any handler
+                response = self.refusal(command, error)
         elif not self._silent_unknown:
             remark = f" request type {command.code} not supported"
-            self.respond(request, command.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
-
-    def _handle_with(self, handler: Handler, request: Request) -> None:
-        try:
-            response = handler(request)
-        except Exception as error:  # noqa: BLE001 - the broker outlives any handler
-            response = self.refusal(request.command, error)
+            response = command.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
         if response is not None:
             self.respond(request, response)
 
-    def respond(self, request: Request, response: RemotingCommand) -> None:
+    def answers_in_json(self, command: RemotingCommand) -> bool:
+        """Say whether the header of the answer to a request is written as JSON."""
+        return command.serialize_type == _JSON or not self._profile.answers_with_request_type
+
+    def respond(self, request: Request, response: Answer) -> None:
         """Encode an answer and hand it to the door; nothing leaves for a oneway request."""
         connection, command, exchange = request
-        remark = response.remark
-        if remark is not None and len(remark) > REMARK_MAX:
-            response.remark = remark = remark[:REMARK_MAX] + "..."
-        exchange.response_code, exchange.remark = response.code, remark
+        if isinstance(response, RemotingCommand):
+            self._complete(response, command)
+        exchange.response_code, exchange.remark = response.code, response.remark
         exchange.micros = (monotonic_ns() - exchange.started_ns) // 1000
         if command.flag & FLAG_ONEWAY:
             return
-        response.language = LanguageCode.JAVA  # what brokers say; some clients know no other
-        response.version = self._profile.version
-        response.serialize_type = (
-            command.serialize_type
-            if self._profile.answers_with_request_type
-            else SerializeType.JSON
-        )
         try:
-            if response.body_parts and self._respond_in_parts(connection, response):
-                return
-            data = response.encode()
-            self._speaker.answered += len(data)
+            parts = _frame_of(response, in_parts=connection.is_stream)
         except RemotingCommandException as error:
             logger.error("the answer to request %d cannot be sent: %s", command.code, error)  # noqa: TRY400
             remark = f"the answer cannot be sent: {error}"
-            response = command.answer(ResponseCode.SYSTEM_ERROR, remark)
-            exchange.response_code, exchange.remark = response.code, response.remark
-            data = response.encode()
-        if not self.interceptors:
-            self.door.emit(connection, data)
-            return
-        emit: Callable[[bytes], None] = partial(self.door.emit, connection)
-        for interceptor in reversed(self.interceptors):
-            emit = partial(interceptor.outgoing, request, emit=emit)
-        emit(data)
+            other = command.answer(ResponseCode.SYSTEM_ERROR, remark)
+            self._complete(other, command)
+            exchange.response_code, exchange.remark = other.code, other.remark
+            parts = _frame_of(other, in_parts=False)
+        self._speaker.answered += sum(map(len, parts))
+        for interceptor in self.interceptors:
+            parts = interceptor.outgoing(request, parts)
+        if parts:
+            self.door.emit_all(connection, parts)
 
-    def _respond_in_parts(self, connection: Connection, response: RemotingCommand) -> bool:
-        """Emit an answer whose body others get, too, without a copy; False if that cannot be."""
-        body = response.body_parts[0]
-        if not isinstance(body, SharedBytes) or not connection.is_stream or self.interceptors:
-            return False
-        self.door.emit(connection, response.encode_head(len(body)))
-        self.door.emit(connection, body)
-        return True
+    def _complete(self, response: RemotingCommand, command: RemotingCommand) -> None:
+        """Say in an answer what all answers of the broker say."""
+        remark = response.remark
+        if remark is not None and len(remark) > REMARK_MAX:
+            response.remark = remark[:REMARK_MAX] + "..."
+        response.language = LanguageCode.JAVA  # what brokers say; some clients know no other
+        response.version = self._profile.version
+        if self.answers_in_json(command):
+            response.serialize_type = _JSON
 
     def refusal(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
         """Give the answer to a request that was refused, or whose handler failed."""
@@ -520,7 +427,7 @@ class Endpoint:
 
     # -- answers that come later ----------------------------------------------------------------
 
-    def answer(self, request: Request, response: RemotingCommand) -> None:
+    def answer(self, request: Request, response: Answer) -> None:
         """Give the answer of a parked request."""
         if not request.connection.closed:
             request.connection.used_ms = self.session.now_ms
@@ -573,3 +480,24 @@ class Endpoint:
         self._journal.append(exchange)
         self.door.emit(connection, command.encode())
         return command.opaque
+
+
+def _too_long(frame: Frame) -> HeaderError:
+    problem = f"has {len(frame.header)} bytes, at most {HEADER_BYTES_MAX}"
+    return HeaderError("header", None, problem)
+
+
+def _frame_of(response: Answer, *, in_parts: bool) -> list[bytes]:
+    """Write the frame of an answer; a body that others get, too, is a part of its own if it may."""
+    body: Sequence[Buffer] = response.body_parts
+    if isinstance(response, RemotingCommand):
+        if response.body:
+            body = (response.body, *body)
+        head = response.encode_head(sum(map(len, body)))
+    else:
+        head = encode_head(_JSON, response.header, sum(map(len, body)))
+    if not body:
+        return [head]
+    if in_parts and len(body) == 1 and isinstance(body[0], SharedBytes):
+        return [head, body[0]]
+    return [b"".join((head, *body))]

@@ -1,4 +1,4 @@
-"""Sockets that a forked child must not keep open.
+"""Closes the broker's sockets in a forked child.
 
 Answers: why peers see the end of a broker though a child of its process lives on: until the last
 copy of a socket is closed nobody is told of its end, and its port stays taken. The child closes its

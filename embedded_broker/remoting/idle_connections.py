@@ -1,4 +1,4 @@
-"""Which connections nobody has used for long, and that they end.
+"""Closes connections that have been idle for too long.
 
 Answers: when a connection is idle, as the original's server counts: no whole frame has come and
 none was sent for `serverChannelMaxIdleTimeSeconds` of session time. One look is planned for all

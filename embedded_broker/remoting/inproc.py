@@ -1,4 +1,4 @@
-"""Clients of the same process: frame bytes without sockets.
+"""In-process connections: clients of the same process exchange frames without sockets.
 
 Answers: how an SDK client of this process reaches the broker, found by the advertised
 ``host:port``. Must not know: requests. Read on: ``rocketmq_py/transport/inproc.py`` for the

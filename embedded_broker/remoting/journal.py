@@ -1,4 +1,4 @@
-"""Requests and answers, the newest of them kept for tests to look at.
+"""Journal of requests and answers: the newest are kept for tests to look at.
 
 Answers: which requests reached the broker, in which order, and how each one ended. Must not know:
 how requests are handled. Secrets of signed requests are never shown and bodies never kept. Read
@@ -186,10 +186,8 @@ class Journal:
                 continue
 
 
-def kept_header(frame: Frame, command: RemotingCommand) -> bytes | RemotingCommand:
-    """Return what the ring keeps of a header: its bytes, or a shortened copy when it is long."""
-    if len(frame.header) <= HEADER_KEPT_MAX:
-        return frame.header
+def shortened(command: RemotingCommand) -> RemotingCommand:
+    """Return what the ring keeps of a header that is longer than ``HEADER_KEPT_MAX``."""
     return RemotingCommand(
         code=command.code,
         opaque=command.opaque,

@@ -1,4 +1,4 @@
-"""Requests that would hold the door for long: done in turns, on a thread of their own.
+"""Long requests: work in steps on a thread of its own, so that the door is not held for long.
 
 Answers: how the work of a request is cut into steps, and who does them. Such work is a generator
 that runs inside the door. It yields None where the door may be given back, and a call that needs no

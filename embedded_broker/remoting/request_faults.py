@@ -1,4 +1,4 @@
-"""Answers that go wrong because a test wants it: refused, late, lost, damaged or missing.
+"""Injected faults: requests or answers that a test wants refused, late, lost or damaged.
 
 Answers: ``broker.faults.on(...)``: which requests of clients a fault is about, and what happens to
 them. The test's own ``broker.send`` is never hit. Must not know: what a request does. Read on:
@@ -7,6 +7,7 @@ there is a fault, and ``embedded_broker/api/faults.py`` for the disk.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Self
 
 from attrs import define, field
@@ -225,35 +226,45 @@ class RequestFaults:
 
     # -- what the endpoint asks, under the door ---------------------------------------------------
 
-    def incoming(self, endpoint: Endpoint, request: Request) -> bool:
-        """Say whether the request is dealt with, so that it must not be handled."""
+    def incoming(self, endpoint: Endpoint, request: Request) -> Callable[[], None] | None:
+        """Give what happens instead of handling the request, when a fault fits it."""
         connection = request.connection
         if connection.is_own:
-            return False
+            return None
         namesrv = endpoint.is_namesrv
         fault = next((one for one in self._faults if one.takes(request, namesrv=namesrv)), None)
         if fault is None:
-            return False
+            return None
+        if not fault.delay_ms:
+            return self._instead(fault, endpoint, request)
 
         def handle() -> None:
-            if not connection.closed and not self._deal(fault, endpoint, request):
-                endpoint.handle(request)
+            if not connection.closed:
+                instead = self._instead(fault, endpoint, request)
+                if instead is None:
+                    endpoint.handle(request)
+                else:
+                    instead()
 
-        if fault.delay_ms:
+        def wait() -> None:
             endpoint.session.after(fault.delay_ms, handle, "a delayed request")
-            return True
-        return self._deal(fault, endpoint, request)
 
-    def _deal(self, fault: Fault, endpoint: Endpoint, request: Request) -> bool:
+        return wait
+
+    def _instead(
+        self, fault: Fault, endpoint: Endpoint, request: Request
+    ) -> Callable[[], None] | None:
+        """Give what a fault does in place of the handler; None if it is about the answer."""
         if fault.verb == "respond":
-            endpoint.respond(request, request.command.answer(*fault.response))
-        elif fault.verb == "close":
-            endpoint.door.after(request.connection.close)
-        elif fault.verb != "drop":
-            if fault.verb and not request.command.is_oneway:
-                self._choose(request.exchange, fault)
-            return False
-        return True
+            answer = request.command.answer(*fault.response)
+            return partial(endpoint.respond, request, answer)
+        if fault.verb == "close":
+            return partial(endpoint.door.after, request.connection.close)
+        if fault.verb == "drop":
+            return _do_nothing
+        if fault.verb and not request.command.is_oneway:
+            self._choose(request.exchange, fault)
+        return None
 
     def _choose(self, exchange: Exchange, fault: Fault) -> None:
         if len(self._chosen) >= CHOSEN_MAX:
@@ -262,12 +273,18 @@ class RequestFaults:
                 del self._chosen[one]
         self._chosen[exchange] = fault
 
-    def outgoing(self, request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
-        """Send an answer as it is, damaged, or not at all."""
+    def outgoing(self, request: Request, parts: list[bytes]) -> list[bytes]:
+        """Give an answer as it is, damaged, or nothing of it."""
         fault = self._chosen.pop(request.exchange, None)
         if fault is None:
-            emit(data)
-        elif fault.verb == "corrupt":
-            emit(data[:_HEADER_AT] + bytes(one ^ 0xFF for one in data[_HEADER_AT:]))
-        elif fault.verb == "close_after":
+            return parts
+        if fault.verb == "corrupt":
+            data = b"".join(parts)
+            return [data[:_HEADER_AT] + bytes(one ^ 0xFF for one in data[_HEADER_AT:])]
+        if fault.verb == "close_after":
             request.connection.close()
+        return []
+
+
+def _do_nothing() -> None:
+    """Drop a request."""

@@ -1,24 +1,18 @@
-"""What an endpoint and its handlers hand to each other: who asks, and what.
+"""Types that an endpoint and its handlers share: connection, request, answer, handler.
 
-Answers: what a connection can do, what a request is before and after it is decoded, how a handler
-refuses, and what is known of sends and pulls that are read without decoding them. Must not know:
-who handles what. Read on: ``endpoint.py``, which makes them.
+Answers: what a connection can do, what a decoded request is, what a handler gives back, how it
+refuses, and how requests that follow each other are handled in one call. Must not know: who handles
+what. Read on: ``endpoint.py``, which makes requests and sends answers.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from attrs import define
-
-from embedded_broker.core.incoming import Incoming
 from embedded_broker.remoting.journal import Exchange
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame
-
-if TYPE_CHECKING:
-    from embedded_broker.remoting.handlers.consume.pull_form import UsualPull
+from rocketmq_py.protocol.frame import Buffer
 
 
 class SharedBytes(bytes):
@@ -56,20 +50,32 @@ class Request(NamedTuple):
     exchange: Exchange
 
 
-class LazyRequest(NamedTuple):
-    """One request whose command is decoded only if somebody asks for it."""
+class WrittenAnswer(NamedTuple):
+    """An answer whose JSON header is written already; see ``answer_patterns.py``."""
 
-    connection: Connection
-    frame: Frame
-    exchange: Exchange
-
-    def request(self) -> Request:
-        """Decode it."""
-        return Request(self.connection, RemotingCommand.decode(self.frame), self.exchange)
+    code: int
+    remark: str | None
+    header: bytes
+    body_parts: Sequence[Buffer] = ()
 
 
-Handler = Callable[[Request], RemotingCommand | None]
+Answer = RemotingCommand | WrittenAnswer
+
+Handler = Callable[[Request], Answer | None]
 """Returns the answer; None when it is given later (``Endpoint.answer``) or there is none."""
+
+
+class GroupHandler:
+    """Handles requests of one connection that follow each other, all in one call.
+
+    A request that comes alone is a group of one.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def take(self, requests: Sequence[Request]) -> Sequence[Answer | None]:
+        """Give the answer to each, as a `Handler` does; a refusal is an answer."""
 
 
 class RequestError(Exception):
@@ -80,44 +86,3 @@ class RequestError(Exception):
         self.code = int(code)
         self.remark = remark
         self.ext_fields = ext_fields
-
-
-@define(slots=True, eq=False)
-class Send:
-    """A request 310 that is read already; ``fields`` are those of its header."""
-
-    frame: Frame
-    opaque: int
-    fields: dict[str, str]
-    message: Incoming
-
-
-class Sends(Protocol):
-    """Who takes sends that come together; ``handlers/send/send_message.py`` does."""
-
-    def read(self, frame: Frame) -> Send | None:
-        """Give the send if it is one in its usual form."""
-
-    def take(self, connection: Connection, sends: Sequence[Send]) -> Iterator[bytes | Handler]:
-        """Accept sends; give the header of each answer, or who answers the request."""
-
-
-class Pulls(Protocol):
-    """Who takes pulls; ``handlers/consume/pull_message.py`` does."""
-
-    def read(self, frame: Frame) -> "UsualPull | None":
-        """Give what a request says that is one in its usual form."""
-
-    def read_on(self, usual: "UsualPull", changes: int | None, now_ms: int) -> bytes | None:
-        """Do it if it is like one that was checked; give the frame of an answer with messages.
-
-        ``changes`` are those of the door; None when there are more already.
-        """
-
-    def take(
-        self, usual: "UsualPull", asked: LazyRequest, changes: int | None
-    ) -> bytes | Handler | None:
-        """Do it; give the frame of an answer with messages, or who answers, or neither of them.
-
-        Neither: the answer comes later.
-        """

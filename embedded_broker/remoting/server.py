@@ -1,9 +1,9 @@
-"""Clients over TCP: a thread of its own carries bytes between sockets and endpoints.
+"""TCP server: one thread carries bytes between sockets and endpoints.
 
 Answers: who answers at which address, how addresses come and go, and how everything ends. Must not
 know: requests. Read on: ``tcp_connection.py`` for one client, ``socket_loop.py`` for the thread's
-loop, ``turns.py`` for who is served next, ``traffic.py`` for what all connections may hold up
-together, and ``inproc.py`` for clients of the same process.
+loop, ``turns.py`` for who is served next, ``connection_limits.py`` for what all connections may
+hold up together, and ``inproc.py`` for clients of the same process.
 """
 
 import socket
@@ -17,14 +17,14 @@ from typing import Final, Protocol
 
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError
+from embedded_broker.remoting.connection_limits import ConnectionLimits
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.forks import keep_from_children
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.remoting.socket_loop import SocketLoop
 from embedded_broker.remoting.socket_transport import Acceptor, Received
 from embedded_broker.remoting.spare_memory import give_back_soon
 from embedded_broker.remoting.tcp_connection import SocketProtocol, TcpConnection
-from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import TURN_NS, Turns
 from embedded_broker.settings.tls import Tls, TlsMode
 from embedded_broker.threads import has_ended
@@ -100,13 +100,13 @@ class TcpServer:
     Addresses may come and go while it runs: ``open`` and ``close_address``.
     """
 
-    def __init__(self, traffic: Traffic | None = None, tls: Tls | None = None) -> None:
-        self.traffic = Traffic() if traffic is None else traffic
+    def __init__(self, limits: ConnectionLimits | None = None, tls: Tls | None = None) -> None:
+        self.limits = ConnectionLimits() if limits is None else limits
         self.tls_mode: TlsMode = "disabled" if tls is None else tls.mode
         self.tls = None if tls is None else tls.make_context()
-        self.slow = RareLines(logger)
+        self.slow = RateLimitedLog(logger)
         """What is told of peers that do not read."""
-        self.refused = RareLines(logger)
+        self.refused = RateLimitedLog(logger)
         """What is told of peers that are not served."""
         self._listeners: dict[str, socket.socket] = {}
         self._endpoints: dict[str, Endpoint] = {}
@@ -118,7 +118,7 @@ class TcpServer:
         self.turns = Turns(self.call_soon)
         self._doors: set[Door] = set()
         self._is_giving_back = False
-        self.traffic.on_spare = self._give_back_later
+        self.limits.on_spare = self._give_back_later
         self._reset = False
         self._thread: Thread | None = None
         self._ready = Event()
@@ -279,7 +279,7 @@ class TcpServer:
 
     def has_room(self) -> bool:
         """Say whether one more connection is served; who is refused is told of now and then."""
-        most = self.traffic.connections_max
+        most = self.limits.connections_max
         if len(self._connections) < most:
             return True
         self.refused.warn(f"a connection is refused: {most} are open (maxConnections)")

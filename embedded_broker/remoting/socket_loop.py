@@ -1,4 +1,4 @@
-"""One thread that waits for sockets, for calls, and for the time of calls.
+"""Event loop of the TCP server: one thread waits for sockets, calls and timers.
 
 Answers: who is told that a socket can be read or written, and in which order calls are made. A
 handler is called where the wait ends, with nothing in between: in a broker whose requests take

@@ -1,4 +1,4 @@
-"""One accepted socket on the loop: bytes in, bytes out, nothing blocks.
+"""Non-blocking reads and writes of one accepted socket on the event loop.
 
 Answers: what is told when a peer writes, reads slowly or goes away, and what happens to bytes that
 it does not take at once: they wait here as they are, without a copy. Must not know: frames, TLS.
@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from embedded_broker.remoting.forks import keep_from_children
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.remoting.socket_loop import READ, WRITE, SocketLoop
 from rocketmq_py.logs import get_logger
 
@@ -312,7 +312,7 @@ class Acceptor:
         loop: SocketLoop,
         listener: socket.socket,
         make: Callable[[], Received],
-        warnings: RareLines,
+        warnings: RateLimitedLog,
     ) -> None:
         self._loop = loop
         self._socket = listener

@@ -1,9 +1,9 @@
-"""Memory that was given back goes to the system, and does not stay with the allocator.
+"""Gives freed memory back to the system after a burst of large requests or answers.
 
-Answers: how a burst of long requests or answers leaves nothing behind. glibc keeps blocks of up to
+Answers: how memory of the allocator is returned. glibc keeps blocks of up to
 32 MiB for later use once such a block was freed, and what lies below a block in use stays for good:
 as much again as the budgets allow. Must not know: who held it. Where the C library has no
-``malloc_trim`` nothing is done. Read on: ``traffic.py``, which says when.
+``malloc_trim`` nothing is done. Read on: ``connection_limits.py``, which says when.
 """
 
 import ctypes

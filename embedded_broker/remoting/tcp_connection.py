@@ -1,4 +1,4 @@
-"""One client over TCP: its bytes become requests, and answers become writes.
+"""One client's TCP connection: bytes become frames, answers become writes.
 
 Answers: how frames are cut, who speaks TLS, and how answers leave: one write for many frames. A
 long answer waits here and not in transports, and is written in pieces: so it is in memory once,
@@ -13,11 +13,11 @@ from functools import partial
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Final, Protocol
 
+from embedded_broker.remoting.connection_limits import ConnectionLimits
 from embedded_broker.remoting.endpoint import Endpoint
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.remoting.requests import Connection, SharedBytes
 from embedded_broker.remoting.socket_transport import Received, SocketTransport
-from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import Turns
 from embedded_broker.settings.tls import TlsMode
 from rocketmq_py.clock import monotonic_ns
@@ -52,10 +52,10 @@ STEP_NS = 500_000
 class Owner(Protocol):
     """Who has all connections; ``server.TcpServer`` does."""
 
-    traffic: Traffic
+    limits: ConnectionLimits
     turns: Turns
-    slow: RareLines
-    refused: RareLines
+    slow: RateLimitedLog
+    refused: RateLimitedLog
     tls: "SSLContext | None"
     tls_mode: TlsMode
     thread_id: int
@@ -97,10 +97,10 @@ class TcpConnection(Connection):
         "_is_writing",
         "_later",
         "_later_bytes",
+        "_limits",
         "_outbox",
         "_outbox_lock",
         "_server",
-        "_traffic",
         "_transport",
         "full_since_ns",
         "noted",
@@ -118,7 +118,7 @@ class TcpConnection(Connection):
         self._due: list[bytes] = []
         self._outbox: list[bytes] = []
         self._outbox_lock = Lock()
-        self._traffic = server.traffic
+        self._limits = server.limits
         self._later: deque[bytes] = deque()
         self._later_bytes = 0
         self._at = 0
@@ -203,10 +203,10 @@ class TcpConnection(Connection):
     def forget_answers(self) -> None:
         """Drop what waits, and count no more. On the loop's thread; idempotent."""
         for answer in self._later:
-            self._traffic.release(answer)
+            self._limits.release(answer)
         self._later.clear()
         self._later_bytes = self._at = 0
-        self._traffic.forget(self)
+        self._limits.forget(self)
 
     def count_unread(self) -> int:
         """Give the bytes that the transport holds."""
@@ -264,7 +264,7 @@ class TcpConnection(Connection):
     def _hold(self, data: bytes) -> None:
         self._later.append(data)
         self._later_bytes += len(data)
-        self._traffic.hold(data)
+        self._limits.hold(data)
 
     def _write_on(self) -> None:
         """Go on writing pieces, unless it does already."""
@@ -288,7 +288,7 @@ class TcpConnection(Connection):
             self._at = 0
             later.popleft()
             self._later_bytes -= len(answer)
-            self._traffic.release(answer)
+            self._limits.release(answer)
         self._note(transport.get_write_buffer_size())
         if not later:
             if self._ends:
@@ -308,7 +308,7 @@ class TcpConnection(Connection):
         if owed > WRITE_BUFFER_PAUSE:
             self._is_owing = True
             self._transport.pause_reading()
-        self._traffic.note_unread(self, size)
+        self._limits.note_unread(self, size)
 
     def note_full(self) -> None:
         """Note since when the transport is full: what is written waits here until it has room."""
@@ -362,7 +362,7 @@ class TcpConnection(Connection):
 
     def note_unfinished(self, size: int) -> None:
         """Count the bytes of a request that is not complete."""
-        self._traffic.note_unfinished(self, size)
+        self._limits.note_unfinished(self, size)
 
 
 class SocketProtocol(Received):

@@ -1,4 +1,4 @@
-"""Whose work is done next on the thread of the sockets, and for how long.
+"""Fair scheduling of connections on the thread of the sockets.
 
 Answers: how much is done for connections before others have their turn. What takes longer is done
 in steps, each connection's in turn. Whoever asked a moment ago goes before those whose requests

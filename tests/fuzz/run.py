@@ -16,11 +16,9 @@ from attrs import define, field
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.remoting.endpoint import Endpoint
-from embedded_broker.remoting.handlers.consume.pull_form import UsualPull
-from embedded_broker.remoting.requests import Connection, Handler, LazyRequest, Request, Send
+from embedded_broker.remoting.requests import Answer, Connection, GroupHandler, Handler, Request
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
 from tests.fuzz.frames import EMPTY
 from tests.hostile.extreme_requests import TOPIC
@@ -124,7 +122,6 @@ def senders(
 def counted(endpoint: Endpoint, funnel: Funnel) -> Iterator[None]:
     """Count the frames of an endpoint, and the requests that its handlers take."""
     receive, handlers = Endpoint.receive, endpoint.handlers
-    sends, pulls = endpoint.sends, endpoint.pulls
 
     def count_frames(
         self: Endpoint, connection: Connection, frames: list[Frame], arrived_ns: int | None = None
@@ -133,46 +130,30 @@ def counted(endpoint: Endpoint, funnel: Funnel) -> Iterator[None]:
             funnel.cut += len(frames) * (self is endpoint)
         receive(self, connection, frames, arrived_ns)
 
-    def counting(handler: Handler) -> Handler:
-        def handle(request: Request) -> RemotingCommand | None:
+    class CountingGroups(GroupHandler):
+        def __init__(self, groups: GroupHandler) -> None:
+            self._groups = groups
+
+        def take(self, requests: Sequence[Request]) -> Sequence[Answer | None]:
+            funnel.handled += len(requests)
+            return self._groups.take(requests)
+
+    def counting(handler: Handler | GroupHandler) -> Handler | GroupHandler:
+        if isinstance(handler, GroupHandler):
+            return CountingGroups(handler)
+
+        def handle(request: Request) -> Answer | None:
             funnel.handled += 1
             return handler(request)
 
         return handle
 
-    class CountingSends:
-        def read(self, frame: Frame) -> Send | None:
-            return None if sends is None else sends.read(frame)
-
-        def take(self, connection: Connection, some: Sequence[Send]) -> Iterator[bytes | Handler]:
-            funnel.handled += len(some)
-            assert sends is not None
-            return sends.take(connection, some)
-
-    class CountingPulls:
-        def read(self, frame: Frame) -> UsualPull | None:
-            return None if pulls is None else pulls.read(frame)
-
-        def read_on(self, usual: UsualPull, changes: int | None, now_ms: int) -> bytes | None:
-            assert pulls is not None
-            answer = pulls.read_on(usual, changes, now_ms)
-            funnel.handled += answer is not None
-            return answer
-
-        def take(
-            self, usual: UsualPull, asked: LazyRequest, changes: int | None
-        ) -> bytes | Handler | None:
-            funnel.handled += 1
-            assert pulls is not None
-            return pulls.take(usual, asked, changes)
-
     endpoint.handlers = {code: counting(handler) for code, handler in handlers.items()}
-    endpoint.sends, endpoint.pulls = CountingSends(), CountingPulls()
     try:
         with patch.object(Endpoint, "receive", count_frames):
             yield
     finally:
-        endpoint.handlers, endpoint.sends, endpoint.pulls = handlers, sends, pulls
+        endpoint.handlers = handlers
 
 
 def check(broker: EmbeddedBroker) -> None:

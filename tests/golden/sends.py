@@ -2,8 +2,9 @@
 
 ``python -m tests.golden.sends`` writes `sends.json` anew: do that only when an answer or a byte in
 the store is meant to change, and say why. What stands there came from the broker whose sends had
-ways of their own, before there was one. Kept are digests, by request and by file; ``--show NAME``
-prints the answers of one setting in full.
+ways of their own, before there was one; since then all sends of a piece are stored together, which
+moved some records within the log. Kept are digests, by request and by file; ``--show NAME`` prints
+the answers of one setting in full.
 
 Every request comes alone, and then all of them in one piece of the stream. Clocks stand still but
 for the end, when timers go.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.requests import Connection
 from rocketmq_py.protocol.codes import RequestCode, SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
@@ -379,7 +381,13 @@ SETTINGS: Final[Mapping[str, dict[str, Any]]] = {
 }
 
 
-def outcome(setting: str, *, in_one_piece: bool) -> tuple[dict[str, bytes], dict[str, bytes]]:
+Change = Callable[[EmbeddedBroker, BrokerParts], None]
+"""What is done to a broker before requests come."""
+
+
+def outcome(
+    setting: str, *, in_one_piece: bool, changes: Sequence[Change] = ()
+) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Give the answers by request, and the files by name without their empty ends."""
     clock = VirtualClock(start=datetime.fromtimestamp(START_MS / 1000, UTC))
     arguments = dict(SETTINGS[setting])
@@ -399,6 +407,8 @@ def outcome(setting: str, *, in_one_piece: bool) -> tuple[dict[str, bytes], dict
             assert node is not None
             endpoint, peer = node.parts.endpoint, Peer()
             endpoint.connected(peer)
+            for change in changes:
+                change(broker, node.parts)
             number = 0
             singles = [make(number, []) for number, (_, make) in enumerate(SINGLES)]
             for piece in [b"".join(singles)] if in_one_piece else singles:
@@ -424,9 +434,9 @@ def outcome(setting: str, *, in_one_piece: bool) -> tuple[dict[str, bytes], dict
     return answers, found
 
 
-def digests(setting: str, *, in_one_piece: bool) -> dict[str, Any]:
+def digests(setting: str, *, in_one_piece: bool, changes: Sequence[Change] = ()) -> dict[str, Any]:
     """Give what is kept of an outcome: of the answers, in the order of `NAMES`, and the files."""
-    answers, files = outcome(setting, in_one_piece=in_one_piece)
+    answers, files = outcome(setting, in_one_piece=in_one_piece, changes=changes)
     return {
         "answers": " ".join(_digest(answers.get(name, b""))[:6] for name in NAMES),
         "files": {name: _digest(data) for name, data in files.items()},

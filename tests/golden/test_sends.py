@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.golden.requests import CONDITIONS
 from tests.golden.sends import FILE, MODES, NAMES, SETTINGS, digests
 
 KEPT: dict[str, dict[str, dict[str, Any]]] = json.loads(FILE.read_text())
@@ -20,6 +21,16 @@ def test_answers_and_files_are_those_that_were_recorded(setting: str, mode: str)
     pairs = zip(NAMES, kept["answers"].split(), now["answers"].split(), strict=True)
     assert [name for name, then, this in pairs if then != this] == []
     assert kept["files"] == now["files"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("condition", ["an interceptor", "a guard", "a fault for others"])
+def test_sends_that_somebody_looks_at_are_stored_together_as_well(
+    condition: str, mode: str
+) -> None:
+    """A put hook is left out: messages that it sees are stored one by one."""
+    now = digests("5.x", in_one_piece=mode == MODES[1], changes=CONDITIONS[condition])
+    assert now == KEPT["5.x"][mode]
 
 
 def test_every_request_has_an_answer_but_those_that_want_none() -> None:

@@ -49,13 +49,18 @@ def serve(options: Mapping[str, object]) -> None:
 
 
 def _answer(broker: EmbeddedBroker, runtime: Runtime) -> None:
-    traffic, budget, most, ended = runtime.traffic, broker._parts().store.budget, Most(), Event()
+    limits, budget, most, ended = (
+        runtime.connection_limits,
+        broker._parts().store.budget,
+        Most(),
+        Event(),
+    )
     waiters = broker._parts().consume.waiters
 
     def sample() -> None:
         while not ended.wait(SAMPLE_EVERY_S):
-            most.unread = max(most.unread, traffic.unread)
-            most.unfinished = max(most.unfinished, traffic.unfinished)
+            most.unread = max(most.unread, limits.unread)
+            most.unfinished = max(most.unfinished, limits.unfinished)
             most.stored = max(most.stored, budget.used)
 
     thread = Thread(target=sample)
@@ -63,9 +68,9 @@ def _answer(broker: EmbeddedBroker, runtime: Runtime) -> None:
     for _ in sys.stdin:
         now = {
             "parked": len(waiters),
-            "unread": traffic.unread,
-            "unfinished": traffic.unfinished,
-            "closed": traffic.closed,
+            "unread": limits.unread,
+            "unfinished": limits.unfinished,
+            "closed": limits.closed,
             "stored": budget.used,
             "stored_max": budget.bytes_max,
             "rss": rss(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,16 +208,15 @@ class Keys:
         self.seen: list[str] = []
         self.of_looks: list[str] = []
 
-    def incoming(self, _endpoint: Endpoint, request: Request) -> bool:
+    def incoming(self, _endpoint: Endpoint, request: Request) -> None:
         key = request.command.ext_fields.get("AccessKey", "")
         if request.command.code == RequestCode.PULL_MESSAGE:
             self.seen.append(key)
         elif request.command.code == RequestCode.GET_TOPIC_STATS_INFO:
             self.of_looks.append(key)
-        return False
 
-    def outgoing(self, _request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
-        emit(data)
+    def outgoing(self, _request: Request, parts: list[bytes]) -> list[bytes]:
+        return parts
 
 
 @pytest.mark.case("SP78")

@@ -1,4 +1,4 @@
-"""What a broker answers: one module per request family, named after the original processors.
+"""Request handlers: one module per request family, named after RocketMQ's processors.
 
 ====================  ===================================================
 module                requests

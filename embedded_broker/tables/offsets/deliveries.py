@@ -40,19 +40,12 @@ class DeliveryLog:
         self._groups: dict[str, _GroupLog] = {}
 
     def handed_out(
-        self,
-        group: str,
-        topic: str,
-        queue_id: int,
-        begin: int,
-        end: int,
-        count: int,
-        now_ms: int | None = None,
+        self, group: str, topic: str, queue_id: int, begin: int, end: int, count: int
     ) -> None:
         """Note a pull's answer: `count` messages, found from offset `begin` to before `end`.
 
         `count` is smaller than the span when some were passed over, and 0 when nothing was found;
-        then the group waits at `end`. `now_ms` spares a look at the clock.
+        then the group waits at `end`.
         """
         log = self._groups.get(group)
         if log is None:
@@ -63,21 +56,12 @@ class DeliveryLog:
         place.next_offset = end
         if count:
             place.handed_end = end
-            now_ms = self._now_ms() if now_ms is None else now_ms
-            log.hand_out(place.number, begin, end, count, now_ms)
+            log.hand_out(place.number, begin, end, count, self._now_ms())
 
-    def committed(
-        self,
-        group: str,
-        topic: str,
-        queue_id: int,
-        before: int,
-        after: int,
-        now_ms: int | None = None,
-    ) -> None:
+    def committed(self, group: str, topic: str, queue_id: int, before: int, after: int) -> None:
         """Note that a group's offset went from `before` (-1: none) to `after`.
 
-        A step backwards acknowledges nothing and is not kept. `now_ms` spares a look at the clock.
+        A step backwards acknowledges nothing and is not kept.
         """
         if after <= before:
             return
@@ -85,7 +69,7 @@ class DeliveryLog:
         if log is None:
             log = self._groups[group] = _GroupLog()
         place = log.places.get((topic, queue_id)) or log.place(topic, queue_id, after)
-        log.commit(place.number, before, after, self._now_ms() if now_ms is None else now_ms)
+        log.commit(place.number, before, after, self._now_ms())
 
     def moved(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Note that a group continues elsewhere, because its offset was reset."""

@@ -25,7 +25,7 @@ def offset_problem(offset: int) -> str | None:
 class OffsetTable(Table):
     """Group and topic to the offsets of their queues.
 
-    `on_moved(group, topic, queue_id, before, after, now_ms)` is called when an offset changes by a
+    `on_moved(group, topic, queue_id, before, after)` is called when an offset changes by a
     commit; before the first one it is -1.
     """
 
@@ -35,17 +35,15 @@ class OffsetTable(Table):
         super().__init__()
         self._offsets: dict[tuple[str, str], dict[int, int]] = {}
         self._resets: dict[tuple[str, str, int], int] = {}
-        self.on_moved: Callable[[str, str, int, int, int, int | None], None] | None = None
+        self.on_moved: Callable[[str, str, int, int, int], None] | None = None
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Give the committed offset, or NOT_STORED (-1)."""
         queues = self._offsets.get((group, topic))
         return NOT_STORED if queues is None else queues.get(queue_id, NOT_STORED)
 
-    def commit(
-        self, group: str, topic: str, queue_id: int, offset: int, now_ms: int | None = None
-    ) -> None:
-        """Store an offset as it is, backwards too. `now_ms` spares a look at the clock."""
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Store an offset as it is, backwards too."""
         key = (group, topic)
         queues = self._offsets.get(key)
         if queues is None:
@@ -53,7 +51,7 @@ class OffsetTable(Table):
         before = queues.get(queue_id, NOT_STORED)
         queues[queue_id] = offset
         if before != offset and self.on_moved is not None:
-            self.on_moved(group, topic, queue_id, before, offset, now_ms)
+            self.on_moved(group, topic, queue_id, before, offset)
         self.note_change(key)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int, *, tell: bool) -> None:

@@ -338,20 +338,3 @@ def test_a_step_that_fails_ends_its_turns(caplog: pytest.LogCaptureFixture) -> N
         door.in_turns(lambda: bool(1 / 0))
     assert not door.delivering
     assert "ZeroDivisionError" in caplog.text
-
-
-def test_entries_that_only_read_are_no_changes() -> None:
-    door = Door()
-    looks: list[int] = []
-    door.before_release(lambda: looks.append(door.changes))
-    with door:
-        pass
-    with door:
-        door.has_only_read()
-    assert (door.entries, door.changes) == (2, 1)
-    with door.quiet:
-        pass
-    with pytest.raises(OSError, match="gone"), door:
-        raise OSError("gone")
-    assert (door.entries, door.changes) == (3, 2)
-    assert looks == [0, 1, 1]

@@ -1,1 +1,1 @@
-"""Requests of clients and tools that configure, look and report."""
+"""Handlers of administration, heartbeats and statistics."""

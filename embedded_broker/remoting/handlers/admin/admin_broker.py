@@ -1,4 +1,4 @@
-"""What administrators, and consumers on start, ask about topics, queues and groups.
+"""Options, tables, queue offsets, queue locks: requests 25, 26, 29 to 32, 41, 42, 202, 208, 222.
 
 The part of RocketMQ's AdminBrokerProcessor that clients and mqadmin need first, in front of
 `core/administration/`: 25 and 26 change and show options, 202 and 208 show tables, 29 to 32

@@ -1,4 +1,4 @@
-"""Who is there and how far they are: requests 34, 35, 46, 38, 14 and 15.
+"""Heartbeats and offsets of clients: requests 34, 35, 46, 38, 14 and 15.
 
 RocketMQ's ClientManageProcessor and ConsumerManageProcessor, in front of
 `core/administration/clients.py` and `core/administration/offsets.py`.

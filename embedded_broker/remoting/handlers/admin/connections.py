@@ -1,4 +1,4 @@
-"""Who is connected, and what is asked of them: requests 203, 204, 328, 223, 307 and 309.
+"""Connections of clients, and requests relayed to them: 203, 204, 328, 223, 307 and 309.
 
 The part of RocketMQ's AdminBrokerProcessor about clients. 223, 307 and 309 are answered when the
 client has answered (221, 307 and 309 to it), or did not in time. In front of

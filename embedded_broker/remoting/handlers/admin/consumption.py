@@ -1,4 +1,4 @@
-"""Who reads what, and how far: requests 43, 300, 303, 308, 314, 317, 321, 343 and 345.
+"""Progress of consumer groups: requests 43, 300, 303, 308, 314, 317, 321, 343 and 345.
 
 The reports of RocketMQ's AdminBrokerProcessor, in front of
 `core/administration/consumption.py`.

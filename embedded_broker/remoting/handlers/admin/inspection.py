@@ -1,4 +1,4 @@
-"""What a broker tells about itself: requests 28, 45, 60, 61 and 315.
+"""State and statistics of the broker: requests 28, 45, 60, 61 and 315.
 
 The part of RocketMQ's AdminBrokerProcessor that dashboards, mqadmin and slaves read. 28 gives a
 table of texts, of which no tool may miss one; figures that an embedded broker has not (thread

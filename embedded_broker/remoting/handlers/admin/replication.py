@@ -1,4 +1,4 @@
-"""What slaves and administrators ask about replication: requests 906 and 907.
+"""State of replication, for slaves and administrators: requests 906 and 907.
 
 906 tells a slave where its master is followed, and a master that comes back what its slave has done
 as acting master; 907 how far each slave is (`mqadmin haStatus`). Must

@@ -1,4 +1,4 @@
-"""Which topics and groups there are, and how they are set up.
+"""Creating, changing, listing and deleting topics and consumer groups.
 
 Requests 17, 18, 21, 215, 305, 306, 316, 329 and 351 about topics, 200, 201, 207, 225, 352 and 353
 about groups.

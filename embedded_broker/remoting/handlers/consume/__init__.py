@@ -1,1 +1,1 @@
-"""Requests that take messages out."""
+"""Handlers of requests that read messages."""

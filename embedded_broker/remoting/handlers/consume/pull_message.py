@@ -1,7 +1,6 @@
 """Pulls: requests 11 and 361.
 
-RocketMQ's PullMessageProcessor as far as headers and codes go. A pull as Java writes it is read,
-and answered when it finds something, without a `RemotingCommand`. Read on:
+RocketMQ's PullMessageProcessor as far as headers and codes go. Read on:
 `embedded_broker/core/consume.py` for what is checked, read and waited for.
 """
 
@@ -11,19 +10,15 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.core.consume import Checked, Consume, Forbidden, Pull, Pulled, Who
+from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
+from embedded_broker.remoting.answer_patterns import AnswerPattern
 from embedded_broker.remoting.endpoint import Endpoint
-from embedded_broker.remoting.handlers.consume.pull_form import PullForm, PullForms, UsualPull
-from embedded_broker.remoting.journal import HEADER_KEPT_MAX
-from embedded_broker.remoting.requests import Handler, LazyRequest, Request, SharedBytes
-from embedded_broker.remoting.usual_form import answer_pattern, usual_document
+from embedded_broker.remoting.requests import Answer, Request, SharedBytes
 from embedded_broker.settings.profiles import Profile
-from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus
-from rocketmq_py.errors import HeaderError
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode, SerializeType
+from embedded_broker.store.pull import GetResult, GetStatus
+from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame, encode_head
 from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader, PullMessageResponseHeader
 
 LONG_ANSWER: Final = 64 * 1024
@@ -36,7 +31,6 @@ _CODES: Final = {
 }
 """By how a pull ended, which is the remark too; 19 at the end of the queue, all else is 21."""
 
-_BEGIN: Final = b'{"code":11,'
 _SAMPLES: Final = {
     "suggest_which_broker_id": 1111111111,
     "next_begin_offset": 1212121212,
@@ -63,20 +57,18 @@ class PullMessageProcessor:
     _endpoint: Endpoint
     _consume: Consume
     _profile: Profile
-    _pattern: bytes = field(init=False)
-    _forms: PullForms = field(factory=PullForms, init=False)
+    _found: AnswerPattern = field(init=False)
     _joined: tuple[Sequence[tuple[int, int]], SharedBytes] | None = field(default=None, init=False)
     """The last long answer to those who are woken together: where its records lie, and they."""
     _is_to_forget: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        header = PullMessageResponseHeader(**_SAMPLES)
         directives = dict.fromkeys(map(str, _SAMPLES.values()), b"%d")
-        self._pattern = answer_pattern(
+        self._found = AnswerPattern.of(
             ResponseCode.SUCCESS,
             GetStatus.FOUND.value,
             self._profile.version,
-            header.to_ext(),
+            PullMessageResponseHeader(**_SAMPLES).to_ext(),
             directives,
         )
 
@@ -84,132 +76,69 @@ class PullMessageProcessor:
         """Take over the requests of this module."""
         self._endpoint.register(RequestCode.PULL_MESSAGE, self.pull)
         self._endpoint.register(RequestCode.LITE_PULL_MESSAGE, partial(self.pull, is_lite=True))
-        self._endpoint.pulls = self
 
-    # -- in the usual form ------------------------------------------------------------------
-
-    def read(self, frame: Frame) -> UsualPull | None:
-        """Give what a request 11 in its usual form says; nothing is refused here."""
-        kind, header, _ = frame
-        if (
-            kind != SerializeType.JSON
-            or not header.startswith(_BEGIN)
-            or len(header) > HEADER_KEPT_MAX
-        ):
-            return None
-        known = self._forms.read(header)
-        if known is not None:
-            return known
-        document = usual_document(header, RequestCode.PULL_MESSAGE)
-        if document is None:
-            return None
+    def pull(self, request: Request, *, is_lite: bool = False) -> Answer | None:
+        """11 and 361: records from an offset on; None while the pull waits."""
+        header = PullMessageRequestHeader.from_ext(request.command.ext_fields)
+        flags = header.sys_flag
+        pull = Pull(
+            request.connection,
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            header.max_msg_nums,
+            (header.subscription or "") if flags & PullSysFlag.SUBSCRIPTION else None,
+            header.expression_type,
+            header.sub_version,
+            header.suspend_timeout_millis if flags & PullSysFlag.SUSPEND else None,
+            header.commit_offset if flags & PullSysFlag.COMMIT_OFFSET else None,
+            is_lite,
+        )
         try:
-            told = PullMessageRequestHeader.from_ext(document["extFields"])
-        except HeaderError:
-            return None  # `pull` says what is wrong with it
-        form = PullForm.of(told)
-        self._forms.learn(header, document, form)
-        commit_offset = told.commit_offset if form.is_committing else None
-        return UsualPull(form, told.queue_offset, commit_offset, document["opaque"])
+            pulled = self._consume.pull(pull, partial(self._reply, request))
+        except Refused as refused:
+            return self._refusal(request.command, refused)
+        return None if pulled is None else self._answer(request.command, pulled)
 
-    def read_on(self, usual: UsualPull, changes: int | None, now_ms: int) -> bytes | None:
-        """Do a pull like one that was checked; None: it is none, or there are no messages."""
-        form, offset, commit_offset, opaque = usual
-        checked = form.checked
-        if checked is None or form.checked_at != changes:
-            return None
-        try:
-            found = self._consume.read_on(form.terms, checked, offset, commit_offset, now_ms)
-        except Exception:  # noqa: BLE001 - `take` meets it again, and tells who asked
-            return None
-        return None if found is None else self._frame(found, checked, 0, opaque)
+    def _reply(self, request: Request, outcome: Pulled | Refused) -> None:
+        """Answer a pull that waited."""
+        command = request.command
+        if isinstance(outcome, Refused):
+            self._endpoint.answer(request, self._refusal(command, outcome))
+            return
+        found = outcome.found
+        body = [self._join(found)] if found.size >= LONG_ANSWER else None
+        self._endpoint.answer(request, self._answer(command, outcome, body))
 
-    def take(
-        self, usual: UsualPull, asked: LazyRequest, changes: int | None
-    ) -> bytes | Handler | None:
-        """Do what was read; give the frame of the answer, or who answers the request, or neither.
+    def _refusal(self, command: RemotingCommand, refused: Refused) -> RemotingCommand:
+        answer = self._endpoint.refusal(command, refused)
+        if isinstance(refused, Forbidden):
+            answer.ext_fields = {"forbiddenType": _FORBIDDEN[refused.who]}
+        return answer
 
-        Neither: it is answered later.
-        """
-        form = usual.form
-        try:
-            pulled = self._consume.pull(
-                usual.pull(asked.connection), partial(self._reply_to, asked)
-            )
-        except Exception as error:  # noqa: BLE001 - told to who asked, as of any handler
-            return partial(self._tell, error)
-        if pulled is None:
-            return None
-        if changes is not None and pulled.checked.is_small:
-            form.checked, form.checked_at = pulled.checked, changes
-        found = pulled.found
-        if found.status is not GetStatus.FOUND or found.size > ANSWER_BYTES_MAX:
-            return partial(self._tell, pulled)
-        return self._frame(found, pulled.checked, pulled.next_broker_id, usual.opaque)
-
-    def _frame(self, found: GetResult, checked: Checked, next_broker_id: int, opaque: int) -> bytes:
-        """Give the answer to a pull that has found messages."""
-        header = self._pattern % (
-            next_broker_id,
+    def _answer(
+        self, command: RemotingCommand, outcome: Pulled, body: Sequence[bytes] | None = None
+    ) -> Answer:
+        found, checked = outcome.found, outcome.checked
+        values = (
+            outcome.next_broker_id,
             found.next_begin_offset,
             found.min_offset,
             found.max_offset,
             checked.topic.topic_sys_flag,
             checked.group.group_sys_flag,
-            opaque,
         )
-        head = encode_head(SerializeType.JSON, header, found.size)
-        return b"".join((head, *found.buffers))
-
-    def _tell(self, outcome: Pulled | Exception, request: Request) -> RemotingCommand:
-        if isinstance(outcome, Pulled | Refused):
-            return self._answer(request.command, outcome)
-        raise outcome
-
-    def _reply_to(self, asked: LazyRequest, outcome: Pulled | Refused) -> None:
-        self._reply(asked.request(), outcome)
-
-    # -- in any form ------------------------------------------------------------------------
-
-    def pull(self, request: Request, *, is_lite: bool = False) -> RemotingCommand | None:
-        """11 and 361: records from an offset on; None while the pull waits."""
-        header = PullMessageRequestHeader.from_ext(request.command.ext_fields)
-        form = PullForm.of(header, is_lite=is_lite)
-        commit_offset = header.commit_offset if form.is_committing else None
-        pull = Pull(request.connection, form.terms, header.queue_offset, commit_offset)
-        try:
-            pulled = self._consume.pull(pull, partial(self._reply, request))
-        except Refused as refused:
-            return self._answer(request.command, refused)
-        return None if pulled is None else self._answer(request.command, pulled)
-
-    def _reply(self, request: Request, outcome: Pulled | Refused) -> None:
-        answer = self._answer(request.command, outcome)
-        if isinstance(outcome, Pulled) and outcome.found.size >= LONG_ANSWER:
-            answer.body_parts = [self._join(outcome.found)]
-        self._endpoint.answer(request, answer)
-
-    def _answer(self, command: RemotingCommand, outcome: Pulled | Refused) -> RemotingCommand:
-        if isinstance(outcome, Refused):
-            answer = self._endpoint.refusal(command, outcome)
-            if isinstance(outcome, Forbidden):
-                answer.ext_fields = {"forbiddenType": _FORBIDDEN[outcome.who]}
-            return answer
-        found = outcome.found
-        header = PullMessageResponseHeader(
-            suggest_which_broker_id=outcome.next_broker_id,
-            next_begin_offset=found.next_begin_offset,
-            min_offset=found.min_offset,
-            max_offset=found.max_offset,
-            topic_sys_flag=outcome.checked.topic.topic_sys_flag,
-            group_sys_flag=outcome.checked.group.group_sys_flag,
-        )
+        parts = found.buffers if body is None else body
         remark = found.status.value
+        if remark == self._found.remark and self._endpoint.answers_in_json(command):
+            return self._found.fill((*values, command.opaque), parts)
         code = _CODES.get(remark, ResponseCode.PULL_OFFSET_MOVED)
         if outcome.is_at_end:
             code = ResponseCode.PULL_NOT_FOUND
+        header = PullMessageResponseHeader(**dict(zip(_SAMPLES, values, strict=True)))
         answer = command.answer(code, remark, header.to_ext())
-        answer.body_parts = found.buffers
+        answer.body_parts = parts
         return answer
 
     def _join(self, found: GetResult) -> SharedBytes:

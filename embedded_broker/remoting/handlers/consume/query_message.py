@@ -1,4 +1,4 @@
-"""Where a message is: requests 12 and 33.
+"""Looking up messages by key or offset: requests 12 and 33.
 
 RocketMQ's QueryMessageProcessor as far as headers and codes go. Read on:
 `embedded_broker/core/queries.py`.

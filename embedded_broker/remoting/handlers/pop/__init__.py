@@ -1,1 +1,1 @@
-"""Requests of POP consumers, and of those that let the broker distribute queues."""
+"""Handlers of requests of POP consumers, and of queue assignment by the broker."""

@@ -1,4 +1,4 @@
-"""Pops and what belongs to them: requests 200050, 200052, 200054 and 200055.
+"""Pop, peek, notification, polling info: requests 200050, 200052, 200054 and 200055.
 
 RocketMQ's PopMessageProcessor, PeekMessageProcessor, NotificationProcessor and PollingInfoProcessor
 as far as headers and codes go. Read on: `embedded_broker/core/pop/taking.py`.

@@ -1,4 +1,4 @@
-"""Which queues a client gets, and how: requests 400, 401 and 402.
+"""Assignment of queues by the broker: requests 400, 401 and 402.
 
 RocketMQ's QueryAssignmentProcessor as far as bodies go. Read on:
 `embedded_broker/core/pop/assignment.py`.

@@ -1,1 +1,1 @@
-"""Requests that bring messages, end transactions and recall timers."""
+"""Handlers of requests that bring messages, end transactions and recall timers."""

@@ -1,4 +1,4 @@
-"""What is said later of a message that was sent: requests 36, 37, 323 and 370.
+"""Send back, end of a transaction, recall: requests 36, 37, 323 and 370.
 
 Read on: `embedded_broker/core/retries.py` (36: send it to the consumer again),
 `embedded_broker/core/transactions/ending.py` (37: commit or roll back; 323: ask again) and

@@ -15,7 +15,7 @@ from embedded_broker.core.refusals import Refused
 from embedded_broker.core.replies import Replies
 from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.endpoint import Endpoint
-from embedded_broker.remoting.handlers.send.send_message import terms_of
+from embedded_broker.remoting.handlers.send.send_header import terms_of
 from embedded_broker.remoting.requests import Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile

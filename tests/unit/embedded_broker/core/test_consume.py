@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import pytest
-from attrs import evolve, frozen
+from attrs import frozen
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, PullTerms, Who
+from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.consume_queue import Entry
 from embedded_broker.store.inner import InnerMessage
@@ -74,8 +74,10 @@ def pull(
     commit: int | None = None,
 ) -> Pull:
     kind = KIND if expression == RED else None
-    terms = PullTerms("G", "T", 0, 32, expression, kind, wait_ms=wait_ms)
-    return Pull(Someone(), terms, offset, commit)
+    who = Someone()
+    return Pull(
+        who, "G", "T", 0, offset, 32, expression, kind, wait_ms=wait_ms, commit_offset=commit
+    )
 
 
 def send(broker: EmbeddedBroker, *colours: str) -> None:
@@ -210,7 +212,7 @@ def test_settings_of_the_broker_forbid_pulls(
 ) -> None:
     with EmbeddedBroker(tcp=False, topics=["T"], config=settings) as broker:
         wanted = pull(0, ALL)
-        wanted.terms = evolve(wanted.terms, is_lite=lite)
+        wanted.is_lite = lite
         with pytest.raises(Forbidden) as caught:
             Caller(broker).ask(wanted)
         assert caught.value.who is who

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.consume import Consume, Pull, Pulled, PullTerms
+from embedded_broker.core.consume import Consume, Pull, Pulled
 from embedded_broker.core.filters import LONG, Filter
 from embedded_broker.core.pop.pops import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
@@ -112,9 +112,9 @@ class Asker:
         return self.heard.pop()
 
     def pull(self, offset: int, wait_ms: int | None = None) -> Pulled:
-        terms = PullTerms("G", "T", 0, 32, "?", KIND, wait_ms=wait_ms)
+        pull = Pull(Someone(), "G", "T", 0, offset, 32, "?", KIND, wait_ms=wait_ms)
         with self.broker._parts().door:
-            pulled = self.consume.pull(Pull(Someone(), terms, offset), self.heard.append)
+            pulled = self.consume.pull(pull, self.heard.append)
         found = self.later() if pulled is None else pulled
         assert isinstance(found, Pulled), found
         return found
@@ -129,9 +129,9 @@ class Asker:
         return count
 
     def park(self, offset: int) -> None:
-        terms = PullTerms("G", "T", 0, 32, "?", KIND, wait_ms=15_000)
+        pull = Pull(Someone(), "G", "T", 0, offset, 32, "?", KIND, wait_ms=15_000)
         with self.broker._parts().door:
-            assert self.consume.pull(Pull(Someone(), terms, offset), self.heard.append) is None
+            assert self.consume.pull(pull, self.heard.append) is None
 
     def pop(self, wait_ms: int = 0) -> Popped:
         pop = Pop(Someone(), "G", "T", 0, 32, 60_000, wait_ms, expression="?", expression_type=KIND)
@@ -345,9 +345,9 @@ def test_conditions_of_sql_count_by_the_bytes_that_they_look_at(broker: Embedded
     store(broker, *["no"] * 30)
     many = " OR ".join(["a CONTAINS 'needle'"] * LIGHT)
     for expression, is_all in (("a CONTAINS 'needle'", True), (many, False)):
-        terms = PullTerms("G", "T", 0, 32, expression, "SQL92")
+        pull = Pull(Someone(), "G", "T", 0, 0, 32, expression, "SQL92")
         with broker._parts().door:
             consume = broker._parts().consume
-            pulled = consume.pull(Pull(Someone(), terms, 0), lambda _: None)
+            pulled = consume.pull(pull, lambda _: None)
         assert pulled is not None
         assert (pulled.found.next_begin_offset == 30) is is_all

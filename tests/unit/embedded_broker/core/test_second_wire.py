@@ -7,7 +7,7 @@ from collections.abc import Callable
 from attrs import define, field
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.consume import Pull, Pulled, PullTerms
+from embedded_broker.core.consume import Pull, Pulled
 from embedded_broker.core.guards import Action, Asked, Resource, ResourceKind
 from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason, Refused
@@ -59,8 +59,8 @@ class Line(Peer):
         self.told.append(f"STORED {outcome.queue_offset}")
 
     def _pull(self, group: str, topic: str, queue: str, offset: str) -> None:
-        terms = PullTerms(group, topic, int(queue), 32, expression="*", wait_ms=10_000)
-        pulled = self.parts.consume.pull(Pull(self, terms, int(offset)), self._tell)
+        pull = Pull(self, group, topic, int(queue), int(offset), 32, "*", wait_ms=10_000)
+        pulled = self.parts.consume.pull(pull, self._tell)
         if pulled is not None:
             self._tell(pulled)
 

@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
-from embedded_broker.core.consume import Pull, PullTerms
+from embedded_broker.core.consume import Pull
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store import memory_budget
@@ -194,8 +194,7 @@ def test_nothing_but_the_store_grows_with_what_was_consumed() -> None:
                 with parts.door:
                     (outcome,) = parts.produce([message], peer)
                     queue_id, offset = outcome.queue_id, outcome.queue_offset
-                    terms = PullTerms("G", "T", queue_id, 1, "*")
-                    pull = Pull(peer, terms, offset, commit_offset=offset + 1)
+                    pull = Pull(peer, "G", "T", queue_id, offset, 1, "*", commit_offset=offset + 1)
                     assert parts.consume.pull(pull, lambda _: None) is not None
 
         consume(DELIVERIES_KEPT + 2_000)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.remoting import rare_lines
+from embedded_broker.remoting import rate_limited_log
 from rocketmq_py.protocol.frame import FrameDecoder, encode_frame
 from tests.unit.embedded_broker.peers import Peer, RawClient
 from tests.unit.embedded_broker.wire_peer import Connect
@@ -38,18 +38,18 @@ def test_ten_thousand_bad_frames_are_two_lines_in_two_seconds(
     broker = start_broker(tcp=False)
     endpoint = broker._parts().endpoint
     now_ns = [1]
-    monkeypatch.setattr(rare_lines, "monotonic_ns", lambda: now_ns[0])
+    monkeypatch.setattr(rate_limited_log, "monotonic_ns", lambda: now_ns[0])
     with caplog.at_level(logging.INFO):
         for number in range(10_001):
             if number == 10_000:
-                now_ns[0] += rare_lines.EVERY_NS
+                now_ns[0] += rate_limited_log.EVERY_NS
             peer = Peer()
             endpoint.read(peer, FrameDecoder(), frame)
             assert peer.closed
     first, second = caplog.messages
     assert "closing" in first
     assert second.endswith("9999 more lines like this were left out since the last one")
-    assert max(map(len, caplog.messages)) < 2 * rare_lines.TEXT_MAX
+    assert max(map(len, caplog.messages)) < 2 * rate_limited_log.TEXT_MAX
 
 
 def test_connections_beyond_the_limit_are_refused_and_the_others_go_on(

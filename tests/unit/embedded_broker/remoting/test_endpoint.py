@@ -1,7 +1,8 @@
 """Dispatch: from frames to answers, and what happens when a handler fails or waits."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
@@ -9,7 +10,7 @@ from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Endpoint
-from embedded_broker.remoting.requests import Handler, Request, RequestError
+from embedded_broker.remoting.requests import GroupHandler, Handler, Request, RequestError
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -344,3 +345,85 @@ class TestSynchronousFlush:
             parts.durability.synced()
 
         assert [answer.code for answer in caller.answers] == [ResponseCode.FLUSH_DISK_TIMEOUT]
+
+
+class Counters(GroupHandler):
+    """Answers each request of a group with the size of the group, unless it is to fail."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.fails = False
+
+    def take(self, requests: Sequence[Request]) -> Sequence[RemotingCommand]:
+        self.sizes.append(len(requests))
+        if self.fails:
+            raise ZeroDivisionError("a bug")
+        return [one.command.answer(0, str(len(requests))) for one in requests]
+
+
+GROUPED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
+
+
+@pytest.fixture
+def counters(parts: BrokerParts) -> Counters:
+    counters = Counters()
+    for code in GROUPED:
+        parts.endpoint.register(code, counters)
+    return counters
+
+
+def test_requests_of_a_group_handler_that_follow_each_other_are_handled_in_one_call(
+    parts: BrokerParts, caller: Peer, cut: Cut, counters: Counters
+) -> None:
+    codes = (10, 310, 310, ASK, 310, 9999, 10, 10)
+    frames = cut(*(RemotingCommand(code, opaque=at) for at, code in enumerate(codes)))
+    parts.endpoint.receive(caller, frames)
+    assert counters.sizes == [3, 1, 2]
+    assert [answer.opaque for answer in caller.answers] == list(range(len(codes)))
+    assert [answer.remark for answer in caller.answers][:3] == ["3", "3", "3"]
+
+
+def test_a_group_is_handled_before_a_header_that_ends_the_connection(
+    parts: BrokerParts, caller: Peer, cut: Cut, counters: Counters
+) -> None:
+    parts.endpoint.receive(caller, [*cut(RemotingCommand(310)), Frame(0, b"{broken", b"")])
+    assert (counters.sizes, caller.closed) == ([1], True)
+
+
+def test_a_group_handler_that_fails_is_an_answer_to_each_request(
+    parts: BrokerParts,
+    caller: Peer,
+    cut: Cut,
+    counters: Counters,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    counters.fails = True
+    with caplog.at_level(logging.CRITICAL):
+        parts.endpoint.receive(caller, cut(RemotingCommand(310, 1), RemotingCommand(310, 2)))
+    assert [answer.code for answer in caller.answers] == [1, 1]
+    assert {answer.remark for answer in caller.answers} == {"ZeroDivisionError: a bug"}
+
+
+class Refuser:
+    """An interceptor that answers every second request instead of its handler."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def incoming(self, endpoint: Endpoint, request: Request) -> Callable[[], None] | None:
+        self.seen += 1
+        if self.seen % 2:
+            return None
+        return partial(endpoint.respond, request, request.command.answer(14))
+
+    def outgoing(self, _request: Request, parts: list[bytes]) -> list[bytes]:
+        return parts
+
+
+def test_what_an_interceptor_answers_keeps_its_place_among_the_answers(
+    parts: BrokerParts, caller: Peer, cut: Cut, counters: Counters
+) -> None:
+    parts.endpoint.interceptors.append(Refuser())
+    parts.endpoint.receive(caller, cut(*(RemotingCommand(310, opaque=at) for at in range(4))))
+    assert [(one.opaque, one.code) for one in caller.answers] == [(0, 0), (1, 14), (2, 0), (3, 14)]
+    assert counters.sizes == [1, 1]

@@ -14,9 +14,15 @@ import pytest
 
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting import endpoint, rare_lines, socket_loop, tcp_connection, turns
+from embedded_broker.remoting import (
+    connection_limits,
+    endpoint,
+    rate_limited_log,
+    socket_loop,
+    tcp_connection,
+    turns,
+)
 from embedded_broker.remoting import server as server_module
-from embedded_broker.remoting import traffic as traffic_module
 from embedded_broker.remoting.requests import Connection, Handler, Request, SharedBytes
 from embedded_broker.remoting.server import TcpServer, listen
 from embedded_broker.remoting.socket_loop import SocketLoop
@@ -149,12 +155,12 @@ def test_many_bad_connections_are_one_line_each_second(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now_ns = 0
-    monkeypatch.setattr(rare_lines, "monotonic_ns", lambda: now_ns)
+    monkeypatch.setattr(rate_limited_log, "monotonic_ns", lambda: now_ns)
     for _ in range(30):
         peer = dial(rig.address)
         peer.write(sent)
         assert peer.closed_by_server()
-    now_ns = rare_lines.EVERY_NS
+    now_ns = rate_limited_log.EVERY_NS
     peer = dial(rig.address)
     peer.write(sent)
     assert peer.closed_by_server()
@@ -509,7 +515,7 @@ def test_a_connection_that_is_closed_behind_a_long_answer_gives_it_before(
 
     assert client.receive().body == SHARED
     assert client.closed_by_server()
-    assert rig.server.traffic.unread == 0
+    assert rig.server.limits.unread == 0
 
 
 def served(rig: Rig, client: RawClient) -> Connection:
@@ -612,7 +618,7 @@ def test_a_connection_that_is_closed_ends_though_its_peer_does_not_read(
         while connection in rig.parts.endpoint.connections:
             other.send(ask(1))
             other.receive()
-        assert rig.server.traffic.unread == 0
+        assert rig.server.limits.unread == 0
         assert other.ask(ASK).code == ResponseCode.SUCCESS  # nobody else is ended
     finally:
         rig.server.close()
@@ -630,16 +636,16 @@ def test_a_peer_that_goes_in_the_middle_of_a_long_answer_counts_no_more(
     while True:
         other.send(ask(1))
         other.receive()
-        if not rig.server.traffic.unread:
+        if not rig.server.limits.unread:
             break
-    assert not rig.server.traffic.closed
+    assert not rig.server.limits.closed
 
 
 def test_a_request_that_arrives_in_part_is_counted_until_it_is_whole(rig: Rig, dial: Dial) -> None:
     client, other = dial(rig.address), dial(rig.address)
     data = ask(1, padding="x" * 10_000).encode()
     client.write(data[:-1])
-    while rig.server.traffic.unfinished != len(data) - 1:
+    while rig.server.limits.unfinished != len(data) - 1:
         other.send(ask(2))
         other.receive()
 
@@ -647,7 +653,7 @@ def test_a_request_that_arrives_in_part_is_counted_until_it_is_whole(rig: Rig, d
     assert client.receive().opaque == 1
     other.send(ask(2))
     other.receive()
-    assert rig.server.traffic.unfinished == 0
+    assert rig.server.limits.unfinished == 0
 
 
 class Transport:
@@ -746,10 +752,10 @@ def test_memory_is_given_back_a_while_after_much_was_held_up(
     given = Event()
     monkeypatch.setattr(server_module, "give_back_soon", given.set)
     monkeypatch.setattr(server_module, "GIVE_BACK_S", 0.0)
-    monkeypatch.setattr(traffic_module, "SPARE", 100_000)
+    monkeypatch.setattr(connection_limits, "SPARE", 100_000)
     client, other = dial(rig.address), dial(rig.address)
     client.write(ask(1, padding="x" * 200_000).encode()[:-1])
-    while rig.server.traffic.unfinished < 100_000:
+    while rig.server.limits.unfinished < 100_000:
         other.send(ask(2))
         other.receive()
     assert not given.is_set()

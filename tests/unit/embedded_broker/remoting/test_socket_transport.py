@@ -14,7 +14,7 @@ import pytest
 from attrs import define, field
 
 from embedded_broker.remoting import socket_transport
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.remoting.server import listen
 from embedded_broker.remoting.socket_loop import SocketLoop
 from embedded_broker.remoting.socket_transport import Acceptor, Received, SocketTransport
@@ -118,7 +118,7 @@ def bench(either_wait: str) -> Iterator[Bench]:
     bench = Bench(loop, listener)
     running = Thread(target=loop.run)
     running.start()
-    warnings = cast("RareLines", bench)
+    warnings = cast("RateLimitedLog", bench)
 
     def accept() -> None:
         bench.acceptor = Acceptor(loop, listener, bench.make, warnings)

@@ -75,13 +75,8 @@ def test_a_reset_is_saved_as_an_offset_and_its_notice_is_not() -> None:
 
 def test_whoever_listens_hears_of_offsets_that_move_and_of_no_others() -> None:
     table = OffsetTable()
-    moves: list[tuple[str, str, int, int, int, int | None]] = []
+    moves: list[tuple[str, str, int, int, int]] = []
     table.on_moved = lambda *move: moves.append(move)
-    for offset in (5, 5, 7):
+    for offset in (5, 5, 7, 2):
         table.commit("g", "T", 1, offset)
-    table.commit("g", "T", 1, 2, 99)
-    assert moves == [
-        ("g", "T", 1, -1, 5, None),
-        ("g", "T", 1, 5, 7, None),
-        ("g", "T", 1, 7, 2, 99),
-    ]
+    assert moves == [("g", "T", 1, -1, 5), ("g", "T", 1, 5, 7), ("g", "T", 1, 7, 2)]

@@ -1,4 +1,4 @@
-"""What all connections of a broker may hold up together, in bytes, and how many there may be.
+"""Limits of all connections together: unread answers, unfinished requests, their number.
 
 Answers: how many bytes of answers wait for slow readers, how many of requests have arrived in part,
 and which connection is ended when that is too much: the one with the most, until enough is free.
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from attrs import define, field
 
-from embedded_broker.remoting.rare_lines import RareLines
+from embedded_broker.remoting.rate_limited_log import RateLimitedLog
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.logs import get_logger
@@ -62,7 +62,7 @@ class _Long:
 
 
 @define(eq=False)
-class Traffic:
+class ConnectionLimits:
     """The bytes of all connections and their two limits.
 
     `unread` is never less than what truly waits: what readers have taken meanwhile is found out
@@ -83,7 +83,7 @@ class Traffic:
     _long: dict[int, _Long] = field(factory=dict, init=False)
     _look_at: int = field(default=0, init=False)
     _highest: int = field(default=0, init=False)
-    _closings: RareLines = field(factory=lambda: RareLines(logger), init=False)
+    _closings: RateLimitedLog = field(factory=lambda: RateLimitedLog(logger), init=False)
 
     def read_settings(self, config: BrokerConfig) -> None:
         """Take over the limits of the options."""

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from embedded_broker.remoting import rare_lines
-from embedded_broker.remoting.rare_lines import EVERY_NS, RareLines
+from embedded_broker.remoting import rate_limited_log
+from embedded_broker.remoting.rate_limited_log import EVERY_NS, RateLimitedLog
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -18,8 +18,8 @@ def test_one_line_is_written_each_second_and_the_next_one_counts_the_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now_ns = 0
-    monkeypatch.setattr(rare_lines, "monotonic_ns", lambda: now_ns)
-    lines = RareLines(logging.getLogger("peers"))
+    monkeypatch.setattr(rate_limited_log, "monotonic_ns", lambda: now_ns)
+    lines = RateLimitedLog(logging.getLogger("peers"))
     for at_ns in (0, 1, EVERY_NS - 1, EVERY_NS, 2 * EVERY_NS):
         now_ns = at_ns
         lines.warn(f"at {at_ns}")
@@ -32,14 +32,14 @@ def test_one_line_is_written_each_second_and_the_next_one_counts_the_others(
 
 def test_kinds_are_counted_apart(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("peers")
-    RareLines(logger).warn("one kind")
-    RareLines(logger).warn("another")
+    RateLimitedLog(logger).warn("one kind")
+    RateLimitedLog(logger).warn("another")
     assert lines_of(caplog) == ["one kind", "another"]
 
 
 def test_a_line_repeats_only_the_beginning_of_what_a_peer_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    RareLines(logging.getLogger("peers")).warn("%s" + "x" * 10_000)
+    RateLimitedLog(logging.getLogger("peers")).warn("%s" + "x" * 10_000)
     (line,) = lines_of(caplog)
     assert line == "%s" + "x" * 298 + "..."

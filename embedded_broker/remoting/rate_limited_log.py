@@ -1,8 +1,8 @@
-"""Log lines that any peer can bring about: at most one of a kind each second.
+"""Rate-limited log: of the warnings that a peer can cause, at most one of a kind each second.
 
 Answers: whether a line is written now, and how many were left out since the last one. Without this
-a peer that dials again and again fills the disk that the store needs. Must not know: what is told.
-Read on: `endpoint.py` and `tcp_connection.py`, which end connections.
+a peer that connects again and again fills the disk that the store needs. Must not know: what lines
+say. Read on: `endpoint.py` and `tcp_connection.py`, which end connections.
 """
 
 from logging import Logger
@@ -19,24 +19,24 @@ TEXT_MAX: Final = 300
 
 
 @define(eq=False)
-class RareLines:
+class RateLimitedLog:
     """Warnings of one kind. Any thread."""
 
     _logger: Logger
     _lock: Lock = field(factory=Lock, init=False)
-    _told_ns: int | None = field(default=None, init=False)
-    _untold: int = field(default=0, init=False)
+    _written_ns: int | None = field(default=None, init=False)
+    _left_out: int = field(default=0, init=False)
 
     def warn(self, text: str) -> None:
         """Write a line, or count it for the next one."""
         now_ns = monotonic_ns()
         with self._lock:
-            if self._told_ns is not None and now_ns - self._told_ns < EVERY_NS:
-                self._untold += 1
+            if self._written_ns is not None and now_ns - self._written_ns < EVERY_NS:
+                self._left_out += 1
                 return
-            untold, self._untold, self._told_ns = self._untold, 0, now_ns
+            left_out, self._left_out, self._written_ns = self._left_out, 0, now_ns
         if len(text) > TEXT_MAX:
             text = f"{text[:TEXT_MAX]}..."
-        if untold:
-            text += f"; {untold} more lines like this were left out since the last one"
+        if left_out:
+            text += f"; {left_out} more lines like this were left out since the last one"
         self._logger.warning("%s", text)
