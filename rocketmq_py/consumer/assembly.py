@@ -5,6 +5,7 @@
 | push, any order | by strategy | pulls | offsets at the broker | pool |
 | push, in order | by strategy, locked at the broker | pulls | offsets at the broker | in order |
 | push, broadcasting | all | pulls | offsets in a file | pool or in order |
+| asyncio | as push | pulls | as push | as push, with `LoopWorkers` instead of threads |
 | lite pull | by strategy, or assigned | pulls | offsets, committed by the next poll | inbox |
 
 A function here puts one kind together; nothing else is decided here.
@@ -36,6 +37,8 @@ from rocketmq_py.consumer.inspection import Inspection
 from rocketmq_py.consumer.listener import MessageModel
 from rocketmq_py.consumer.listening import handler_of
 from rocketmq_py.consumer.send_back import NoRetries, SendBack
+from rocketmq_py.logs import get_logger
+from rocketmq_py.protocol.names import retry_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.rebalance import Ownership
     from rocketmq_py.consumer.core.shares import Assigned, Share
     from rocketmq_py.consumer.dispatch.listener_calls import Handler
+    from rocketmq_py.consumer.dispatch.pool import Workers
     from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import (
         ConsumerConfig,
@@ -57,6 +61,8 @@ if TYPE_CHECKING:
     )
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
     from rocketmq_py.send_result import MessageQueue
+
+logger = get_logger(__name__)
 
 LOCK_FIRST_MS = 1_000
 BROADCAST_ONCE = "in broadcasting every member gets each message once"
@@ -109,9 +115,18 @@ def queues_of(basis: Basis[ConsumerConfig]) -> Queues:
     return Queues(calls, offsets, share, begin)
 
 
-def push_member(basis: Basis[PushConsumerConfig], listening: Listening) -> PushMember:
-    """Put a push consumer together, for the model in its settings and the kind of its listener."""
+def push_member(
+    basis: Basis[PushConsumerConfig], listening: Listening, workers: Workers | None = None
+) -> PushMember:
+    """Put a push consumer together, for the model in its settings and the kind of its listener.
+
+    ``workers`` run the listener calls; None: a pool of threads.
+    """
     group, engine, settings, subscriptions, _ = basis
+    if not subscriptions.topics():
+        logger.warning(
+            "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
+        )
     calls, offsets, share, begin = queues_of(basis)
     retries: Retries
     locks: QueueLocks | None
@@ -119,12 +134,13 @@ def push_member(basis: Basis[PushConsumerConfig], listening: Listening) -> PushM
         retries, locks = NoRetries(group, BROADCAST_ONCE), None
     else:
         retries, locks = SendBack(group, calls, settings), QueueLocks(engine, group)
+        subscriptions.put(retry_topic(group), "*")
     progress = OffsetProgress(offsets, retries, begin)
     handler = handler_of(listening, group, lambda: settings.suspend_current_queue_time_millis)
     if listening.is_orderly:
-        how = _in_order(basis, progress, handler, locks)
+        how = _in_order(basis, progress, handler, locks, workers)
     else:
-        how = _on_pool(basis, progress, handler)
+        how = _on_pool(basis, progress, handler, workers)
     parts: Parts[PoolDispatch | OrderlyDispatch] = Parts(
         consume_type="CONSUME_PASSIVELY",
         share=share,
@@ -166,9 +182,14 @@ def lite_pull_member(
 
 
 def _in_order(
-    basis: Basis[PushConsumerConfig], progress: Progress, handler: Handler, locks: QueueLocks | None
+    basis: Basis[PushConsumerConfig],
+    progress: Progress,
+    handler: Handler,
+    locks: QueueLocks | None,
+    workers: Workers | None,
 ) -> Dispatching:
     orderly = OrderlyDispatch(
+        **_given(workers),
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,
@@ -185,8 +206,18 @@ def _in_order(
     )
 
 
-def _on_pool(basis: Basis[PushConsumerConfig], progress: Progress, handler: Handler) -> Dispatching:
+def _given(workers: Workers | None) -> dict[str, Any]:
+    return {} if workers is None else {"pool": workers}
+
+
+def _on_pool(
+    basis: Basis[PushConsumerConfig],
+    progress: Progress,
+    handler: Handler,
+    workers: Workers | None,
+) -> Dispatching:
     pool = PoolDispatch(
+        **_given(workers),
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,

@@ -18,13 +18,13 @@ from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import checked_patience
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.face import SUBSCRIBE_ALL, GroupConsumer, a_clock
-from rocketmq_py.consumer.listener import Listener, Listening, MessageModel, listening_of
+from rocketmq_py.consumer.face import GroupConsumer, a_clock
+from rocketmq_py.consumer.listener import Listener, Listening, listening_of
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import ConfigError, MQClientException
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP, retry_topic
+from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
 
 if TYPE_CHECKING:
     from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
@@ -200,12 +200,6 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
         from rocketmq_py.consumer.assembly import Basis, push_member
 
         group, subscriptions = self.consumer_group, self._subscriptions
-        if not subscriptions.topics():
-            logger.warning(
-                "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
-            )
-        if self.message_model is MessageModel.CLUSTERING:
-            subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
         self._join(
             self,
             lambda engine: push_member(

@@ -28,9 +28,9 @@ from rocketmq_py.consumer.dispatch.listener_calls import (
     ListenerCalls,
     Verdict,
 )
+from rocketmq_py.consumer.dispatch.pool import NOT_READY, Workers
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.sysflag import COMPRESSED, WRAPPED
 from rocketmq_py.send_result import MessageQueue
 
 logger = get_logger(__name__)
@@ -42,7 +42,6 @@ LOCK_AGAIN_MS = 100
 TOLD_EVERY_S = 60.0
 TOLD_FROM = 16
 """A message that failed so often is worth a line: a concurrent listener would have given it up."""
-NOT_READY = COMPRESSED | WRAPPED
 
 
 class OrderlySettings(HandlingSettings, Protocol):
@@ -81,7 +80,7 @@ class OrderlyDispatch:
     _mutex: threading.Lock = field(factory=threading.Lock, init=False)
     _orders: dict[Lane, _Order] = field(factory=dict, init=False)
     calls: ListenerCalls = field(init=False)
-    pool: WorkerPool = field(init=False)
+    pool: Workers = field()
 
     @calls.default
     def _own_calls(self) -> ListenerCalls:
@@ -95,7 +94,7 @@ class OrderlyDispatch:
         )
 
     @pool.default
-    def _own_pool(self) -> WorkerPool:
+    def _own_pool(self) -> Workers:
         return WorkerPool(
             f"rocketmq-consume-{self._group}",
             self._settings.consume_thread_min,
@@ -318,7 +317,10 @@ class OrderlyDispatch:
     def _settle_for_program(
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
     ) -> Future[None]:
-        """Do what the program says and give the lane its next turn, on the pool."""
+        """Do what the program says and give the lane its next turn, in background.
+
+        Not on the pool: its calls may all wait for what they settle.
+        """
         ended: Future[None] = Future()
         order = self._orders.get(lane)
 
@@ -333,6 +335,6 @@ class OrderlyDispatch:
             else:
                 ended.set_result(None)
 
-        if not self.pool.submit(settle):
+        if not self._engine.submit_background(settle):
             settle()
         return ended
