@@ -83,10 +83,9 @@ class Consumer(PushConsumerConfig):
 
     def __attrs_post_init__(self) -> None:
         self._home = Home(self)
-        self._member = Membership(self, self.consumer_group, self._clock, self._rpc_hooks)
+        self._member = Membership(self, lambda: self.consumer_group, self._clock, self._rpc_hooks)
         self._listener: Listener | None = None
         self._is_orderly = False
-        self._receiver: Receiver | None = None
 
     # --- what it receives ------------------------------------------------------------------
 
@@ -120,7 +119,7 @@ class Consumer(PushConsumerConfig):
         is_orderly = isinstance(listener, Orderly)
         function = listener.listener if isinstance(listener, Orderly) else listener
         _check_listener(function)
-        if self._receiver is not None:
+        if not self._member.is_new:
             raise IllegalStateError("register the listener before start()")
         self._listener, self._is_orderly = function, is_orderly
 
@@ -130,8 +129,9 @@ class Consumer(PushConsumerConfig):
 
     async def __anext__(self) -> Delivery:
         """Wait for the next messages."""
-        receiver = self._receiver
-        if receiver is None or self._home.take() is not receiver.outcomes.loop:
+        self._home.take()
+        receiver = self._member.receiver
+        if receiver is None or not receiver.is_closed:
             self._member.check_running()
         if not isinstance(receiver, Iterating):
             raise IllegalStateError(
@@ -157,16 +157,12 @@ class Consumer(PushConsumerConfig):
                 f"must not exceed consume_thread_max ({self.consume_thread_max})",
             )
         book = Book(f"consumer {self.consumer_group}", "awaited calls", loop.is_closed)
-        outcomes, receiver = Outcomes(loop, book), self._receiver
-        if receiver is None:  # else this is a second start, which is refused
-            if self._listener is None:
-                receiver, room = Iterating(outcomes), 0
-            else:
-                receiver = Listening(outcomes, self.consumer_group, self._listener)
-                room = self.consume_thread_min
-            self._receiver = receiver
-        else:
-            room = 0
+        outcomes = Outcomes(loop, book)
+        receiver: Receiver = Iterating(outcomes)
+        room = 0
+        if self._listener is not None:
+            receiver = Listening(outcomes, self.consumer_group, self._listener)
+            room = self.consume_thread_min
         try:
             await asyncio.to_thread(
                 self._member.join, receiver, book, room, is_orderly=self._is_orderly
@@ -182,7 +178,7 @@ class Consumer(PushConsumerConfig):
         running listeners, then writes offsets and tells the brokers. Iterations end at once. What
         is not settled by then comes again elsewhere. May be called again, and from any loop.
         """
-        leave, receiver = self._member.leave(timeout), self._receiver
+        leave, receiver = self._member.leave(timeout), self._member.receiver
         if receiver is not None:
             if receiver.outcomes.loop is running_loop():
                 receiver.close()

@@ -27,27 +27,37 @@ _log = get_logger(__name__)
 
 
 class Membership(GroupConsumer[PoolDispatch | OrderlyDispatch]):
-    """A member of a group, whose settings are ``settings``."""
+    """A member of a group, whose settings are ``settings``; ``group`` gives its name."""
+
+    receiver: Receiver | None = None
+    """Who gets the messages, from the start on."""
 
     def __init__(
         self,
         settings: PushConsumerConfig,
-        consumer_group: str,
+        group: Callable[[], str],
         clock: Clock,
         rpc_hooks: tuple[RPCHook, ...],
     ) -> None:
         self._settings = settings
-        self.consumer_group = consumer_group
+        self._group = group
+        self.consumer_group = group()
         self._clock = clock
         self._rpc_hooks = rpc_hooks
         super().__attrs_post_init__()
 
     def __repr__(self) -> str:
-        return f"aio.Consumer({self.consumer_group!r}, {self._life.state})"
+        return f"aio.Consumer({self._group()!r}, {self._life.state})"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it may still be started."""
+        return self._life.state == "new"
 
     def join(self, receiver: Receiver, book: Book, room: int, *, is_orderly: bool) -> None:
         """Join the group; may block. ``room``: of the workers, see `LoopWorkers`."""
         with self._life.starting():
+            self.receiver, self.consumer_group = receiver, self._group()
             self._check_group()
             listening = Listening(receiver.take, is_orderly, settles=True)
 

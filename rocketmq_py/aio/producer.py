@@ -83,7 +83,7 @@ class Producer(ProducerConfig):
 
     def __attrs_post_init__(self) -> None:
         self._threaded = ThreadedProducer(
-            self, self.producer_group, self._topics, self._rpc_hooks, self._fix
+            self, lambda: self.producer_group, self._topics, self._rpc_hooks, self._fix
         )
         self._home = Home(self)
         self._calls: Calls | None = None

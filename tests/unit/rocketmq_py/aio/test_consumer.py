@@ -98,17 +98,28 @@ def test_a_consumer_is_its_settings_and_start_fixes_what_it_reads(make: Make) ->
     asyncio.run(main())
 
 
-def test_a_wrong_group_or_contradicting_bounds_fail_the_start_and_nothing_is_left(
-    make: Make,
+def test_a_wrong_group_or_contradicting_bounds_fail_the_start_and_may_be_mended(
+    make: Make, producer: DefaultMQProducer
 ) -> None:
+    handled: list[bytes] = []
+
+    async def listen(delivery: aio.Delivery) -> None:
+        handled.append(delivery.message.body)
+
     async def main() -> None:
+        consumer = make("no group", listen)
         with pytest.raises(MQClientException, match="group"):
-            await make("no group").start()
+            await consumer.start()
+        consumer.consumer_group = "mended"
+        async with consumer:
+            producer.send(Message("T", b"x"))
+            await true(lambda: handled)
+            assert running_clients()[-1].consumer_groups == ("mended",)
         with pytest.raises(ConfigError, match="consume_thread_max"):
             await make(consume_thread_min=5, consume_thread_max=4).start()
 
     asyncio.run(main())
-    assert running_clients() == ()
+    assert all(one.consumer_groups == () for one in running_clients())
 
 
 @pytest.mark.parametrize("wrong", [print, 5, aio.Orderly(print)])  # type: ignore[arg-type] # the mistakes
@@ -333,7 +344,7 @@ def test_a_listener_whose_task_is_cancelled_gives_its_message_back(
         async with make(listener=listen) as consumer:
             producer.send(Message("T", b"x"))
             await true(lambda: begun)
-            for task in list(consumer._receiver._tasks):  # type: ignore[union-attr]
+            for task in list(consumer._member.receiver._tasks):  # type: ignore[union-attr]
                 task.cancel()
             await true(lambda: begun[0].is_settled)
             assert begun[0].next_due is not None
@@ -385,7 +396,7 @@ def test_asking_and_giving_up_again_and_again_leaves_nothing_behind(
                 await asyncio.sleep(0)
                 asking.cancel()
                 await asyncio.wait([asking])
-            receiver: Any = consumer._receiver
+            receiver: Any = consumer._member.receiver
             assert (len(receiver._askers), receiver.workers._room) == (0, 0)
             for number in range(4):
                 producer.send(Message("T", b"%d" % number))

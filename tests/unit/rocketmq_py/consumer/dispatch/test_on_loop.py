@@ -168,12 +168,16 @@ def test_a_closed_loop_is_told_once_and_nothing_counts_any_more() -> None:
     within(5, lambda: bench.workers.close(60.0))
 
 
-def test_a_loop_that_has_closed_with_a_wake_up_on_its_way_is_noticed_by_and_by() -> None:
+@pytest.mark.parametrize("notices", ["look", "message"])
+def test_a_loop_that_has_closed_with_a_wake_up_on_its_way_is_noticed(notices: str) -> None:
     bench = Bench(room=1)
     bench.workers.submit_all([bench.call("a")])
     bench.is_closed = True
     assert bench.log == []
-    bench.look()
+    if notices == "look":
+        bench.look()
+    else:
+        bench.workers.submit_all([bench.call("b")])
     assert bench.log == ["abandoned"]
     assert bench.workers.unfinished == 0
 
