@@ -1,9 +1,9 @@
 """The asyncio face of the SDK: clients whose calls are awaited, over the same engine of threads.
 
-`Producer` sends. Nothing here blocks the event loop, and there is no second transport: a call is
-begun on the loop's thread, the client's own threads do the work, and their outcomes come back to
-the loop, many with one wake-up. ``import rocketmq_py`` loads none of this. Must not know frames,
-sockets or how a send is repeated. Read on: ``producer.py``.
+`Producer` sends, `Consumer` receives. Nothing here blocks the event loop, and there is no second
+transport: a call is begun on the loop's thread, the client's own threads do the work, and what they
+have comes back to the loop, many with one wake-up. ``import rocketmq_py`` loads none of this. Must
+not know frames, sockets or how a send is repeated. Read on: ``producer.py``, ``consumer.py``.
 
 >>> import asyncio
 >>> from rocketmq_py import Message, aio
@@ -14,6 +14,16 @@ sockets or how a send is repeated. Read on: ``producer.py``.
 
 from rocketmq_py.aio.cancellation import SendCancelledError, cancelled_send
 from rocketmq_py.aio.checks import TransactionCheck
+from rocketmq_py.aio.consumer import Consumer, Orderly
+from rocketmq_py.aio.delivery import Delivery
 from rocketmq_py.aio.producer import Producer
 
-__all__ = ["Producer", "SendCancelledError", "TransactionCheck", "cancelled_send"]
+__all__ = [
+    "Consumer",
+    "Delivery",
+    "Orderly",
+    "Producer",
+    "SendCancelledError",
+    "TransactionCheck",
+    "cancelled_send",
+]

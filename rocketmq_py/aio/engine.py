@@ -31,19 +31,20 @@ LARGE_BODY: Final = 32_768
 class ThreadedProducer(ProducerLife):
     """A producer of threads behind another face: ``config`` is this face, which has the settings.
 
-    ``fix`` is called when the start has read them.
+    ``group`` gives its name; ``fix`` is called when the start has read all that.
     """
 
     def __init__(
         self,
         config: ProducerConfig,
-        producer_group: str,
+        group: Callable[[], str],
         topics: tuple[str, ...],
         rpc_hooks: tuple[RPCHook, ...],
         fix: Callable[[], None],
     ) -> None:
         self._config = config
-        self.producer_group = producer_group
+        self._group = group
+        self.producer_group = group()
         self._topics = topics
         self._rpc_hooks = rpc_hooks
         self._tell_fixed = fix
@@ -51,7 +52,13 @@ class ThreadedProducer(ProducerLife):
         self._prepare()
 
     def __repr__(self) -> str:
-        return f"aio.Producer({self.producer_group!r}, {self._life.state})"
+        return f"aio.Producer({self._group()!r}, {self._life.state})"
+
+    def start(self, *, check: bool = False) -> None:
+        """Get ready to send, as the group that the face has now."""
+        if self._life.state == "new":
+            self.producer_group = self._group()
+        super().start(check=check)
 
     @property
     def config(self) -> ProducerConfig:

@@ -72,6 +72,11 @@ class Outcomes:
             return False
         return True
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the loop's thread."""
+        return threading.get_ident() == self._thread
+
     # --- who counts ------------------------------------------------------------------------
 
     def begin(self, call: object) -> None:
@@ -83,7 +88,7 @@ class Outcomes:
         if self._ages_run:
             self._ended.append(call)
             return
-        if threading.get_ident() == self._thread:
+        if self.is_here:
             with suppress(RuntimeError):  # the loop has closed
                 self.loop.call_soon(self._grow_older)
                 self._ages_run = True

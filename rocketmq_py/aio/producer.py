@@ -17,6 +17,7 @@ from attrs import define, field, setters
 from rocketmq_py.aio.calls import Calls, Waiting
 from rocketmq_py.aio.checks import Checks, TransactionCheck
 from rocketmq_py.aio.engine import ThreadedProducer, takes_long
+from rocketmq_py.aio.home import Home, running_loop
 from rocketmq_py.aio.transaction import Transaction
 from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import PATIENCE_S, checked_patience
@@ -82,9 +83,9 @@ class Producer(ProducerConfig):
 
     def __attrs_post_init__(self) -> None:
         self._threaded = ThreadedProducer(
-            self, self.producer_group, self._topics, self._rpc_hooks, self._fix
+            self, lambda: self.producer_group, self._topics, self._rpc_hooks, self._fix
         )
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._home = Home(self)
         self._calls: Calls | None = None
         self._checks: Checks | None = None
 
@@ -92,7 +93,7 @@ class Producer(ProducerConfig):
 
     async def start(self, *, check: bool = False) -> None:
         """Get ready to send, as `DefaultMQProducer.start`; cancelling it ends what it began."""
-        self._take_loop()
+        self._home.take()
         try:
             await asyncio.to_thread(self._threaded.start, check=check)
             if self.transaction_check is not None:
@@ -122,7 +123,7 @@ class Producer(ProducerConfig):
 
     def __enter__(self) -> Self:
         """Start, unless it is running already, where there is no loop yet: this blocks."""
-        if _running_loop() is not None:
+        if running_loop() is not None:
             raise IllegalStateError(f"{self!r} would block this event loop: write async with")
         self._threaded.__enter__()
         return self
@@ -329,29 +330,15 @@ class Producer(ProducerConfig):
     def _here(self) -> Calls:
         """Give the calls of this loop; whatever forbids calls here is raised."""
         calls = self._calls
-        if calls is not None and calls.loop is _running_loop():
+        if calls is not None and calls.loop is running_loop():
             return calls
         self._threaded.check_running()
-        loop = self._take_loop()
+        loop = self._home.take()
         calls = self._calls = Calls(loop, self._threaded.open_book("awaited calls", loop.is_closed))
         if self.transaction_check is not None:
             self._checks = Checks(self.transaction_check, self._threaded, calls.outcomes)
             self._threaded.answer_by(self._checks.ask)
         return calls
-
-    def _take_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop, to which the producer belongs from now on."""
-        loop, own = _running_loop(), self._loop
-        if loop is None:
-            raise IllegalStateError(f"{self!r} needs asyncio: no event loop of it runs here")
-        if own is not None and own is not loop:
-            state = "has closed" if own.is_closed() else "is another one"
-            raise IllegalStateError(
-                f"{self!r} belongs to the event loop that used it first, which {state}: make a "
-                "producer for each loop"
-            )
-        self._loop = loop
-        return loop
 
     def _end_waiting(self) -> None:
         """Let no call wait for room any more, and no question be answered."""
@@ -361,7 +348,7 @@ class Producer(ProducerConfig):
         if self._checks is not None:
             ends.append(self._checks.cancel)
         for end in ends:
-            if self._loop is _running_loop():
+            if self._calls.loop is running_loop():
                 end()
             else:
                 self._calls.outcomes.call(end)
@@ -372,10 +359,3 @@ class Producer(ProducerConfig):
         if isinstance(timeout, timedelta):
             timeout = timeout // _MILLISECOND
         return checked_timeout(timeout)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -85,7 +85,10 @@ class Activity:
 
         An event loop that has closed ends nothing that it had begun: ``is_over`` is for such.
         """
-        book = Book(who, what, is_over)
+        return self.keep(Book(who, what, is_over))
+
+    def keep(self, book: Book) -> Book:
+        """Count a book until `close`, also of what has begun before there was this instance."""
         self._books[book] = None
         return book
 

@@ -5,6 +5,7 @@
 | push, any order | by strategy | pulls | offsets at the broker | pool |
 | push, in order | by strategy, locked at the broker | pulls | offsets at the broker | in order |
 | push, broadcasting | all | pulls | offsets in a file | pool or in order |
+| asyncio | as push | pulls | as push | as push, with `LoopWorkers` instead of threads |
 | lite pull | by strategy, or assigned | pulls | offsets, committed by the next poll | inbox |
 | push, popping | by the broker | pops, or pulls | receipts, or offsets at the broker | pool |
 
@@ -41,6 +42,9 @@ from rocketmq_py.consumer.inspection import Inspection
 from rocketmq_py.consumer.listener import MessageModel
 from rocketmq_py.consumer.listening import handler_of
 from rocketmq_py.consumer.send_back import NoRetries, SendBack
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.logs import get_logger
+from rocketmq_py.protocol.names import retry_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.shares import Assigned, Share
     from rocketmq_py.consumer.core.sources import Source
     from rocketmq_py.consumer.dispatch.listener_calls import Handler
+    from rocketmq_py.consumer.dispatch.pool import Workers
     from rocketmq_py.consumer.hooks import Hooks
     from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import (
@@ -64,6 +69,8 @@ if TYPE_CHECKING:
     )
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
     from rocketmq_py.send_result import MessageQueue
+
+logger = get_logger(__name__)
 
 LOCK_FIRST_MS = 1_000
 BROADCAST_ONCE = "in broadcasting every member gets each message once"
@@ -134,25 +141,43 @@ def queues_of(basis: Basis[ConsumerConfig]) -> Queues:
     return Queues(calls, offsets, share, begin)
 
 
-def push_member(basis: Basis[PushConsumerConfig], listening: Listening) -> PushMember:
-    """Put a push consumer together, for the model in its settings and the kind of its listener."""
+def push_member(
+    basis: Basis[PushConsumerConfig], listening: Listening, workers: Workers | None = None
+) -> PushMember:
+    """Put a push consumer together, for the model in its settings and the kind of its listener.
+
+    ``workers`` run the listener calls; None: a pool of threads.
+    """
     group, engine, settings, subscriptions, _, _ = basis
+    broadcasts = settings.message_model is MessageModel.BROADCASTING
+    if not settings.client_rebalance and (listening.is_orderly or broadcasts):
+        raise ConfigError(
+            "client_rebalance",
+            settings.client_rebalance,
+            "must be True for an orderly listener, and for broadcasting: brokers assign queues to "
+            "concurrent members of a group only",
+        )
+    if not subscriptions.topics():
+        logger.warning(
+            "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
+        )
     queues = queues_of(basis)
     offsets = queues.offsets
     locks: QueueLocks | None
-    if settings.message_model is MessageModel.BROADCASTING:
+    if broadcasts:
         locks = None
         flow = _pulling(basis, queues, NoRetries(group, BROADCAST_ONCE))
     else:
         locks, retries = QueueLocks(engine, group), SendBack(group, queues.calls, settings)
+        subscriptions.put(retry_topic(group), "*")
         flow = _pulling(basis, queues, retries)
         if not settings.client_rebalance:
             flow = _popping(basis, flow, retries)
     handler = handler_of(listening, group, lambda: settings.suspend_current_queue_time_millis)
     if listening.is_orderly:
-        how = _in_order(basis, flow.progress, handler, locks)
+        how = _in_order(basis, flow.progress, handler, locks, workers)
     else:
-        how = _on_pool(basis, flow, handler)
+        how = _on_pool(basis, flow, handler, workers)
     parts: Parts[PoolDispatch | OrderlyDispatch] = Parts(
         consume_type="CONSUME_PASSIVELY",
         share=flow.share,
@@ -226,9 +251,14 @@ def _popping(basis: Basis[PushConsumerConfig], pulling: Flow, retries: Retries) 
 
 
 def _in_order(
-    basis: Basis[PushConsumerConfig], progress: Progress, handler: Handler, locks: QueueLocks | None
+    basis: Basis[PushConsumerConfig],
+    progress: Progress,
+    handler: Handler,
+    locks: QueueLocks | None,
+    workers: Workers | None,
 ) -> Dispatching:
     orderly = OrderlyDispatch(
+        **_given(workers),
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,
@@ -249,8 +279,18 @@ def _in_order(
     )
 
 
-def _on_pool(basis: Basis[PushConsumerConfig], flow: Flow, handler: Handler) -> Dispatching:
+def _given(workers: Workers | None) -> dict[str, Any]:
+    return {} if workers is None else {"pool": workers}
+
+
+def _on_pool(
+    basis: Basis[PushConsumerConfig],
+    flow: Flow,
+    handler: Handler,
+    workers: Workers | None,
+) -> Dispatching:
     pool = PoolDispatch(
+        **_given(workers),
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,

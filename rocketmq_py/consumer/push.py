@@ -18,14 +18,14 @@ from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import checked_patience
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.face import SUBSCRIBE_ALL, GroupConsumer, a_clock
+from rocketmq_py.consumer.face import GroupConsumer, a_clock
 from rocketmq_py.consumer.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
-from rocketmq_py.consumer.listener import Listener, Listening, MessageModel, listening_of
+from rocketmq_py.consumer.listener import Listener, Listening, listening_of
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import ConfigError, MQClientException
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP, retry_topic
+from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
 
 if TYPE_CHECKING:
     from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
@@ -204,27 +204,12 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
                 self.consume_thread_min,
                 f"must not exceed consume_thread_max ({self.consume_thread_max})",
             )
-        if not self.client_rebalance and (
-            self._listening.is_orderly or self.message_model is MessageModel.BROADCASTING
-        ):
-            raise ConfigError(
-                "client_rebalance",
-                self.client_rebalance,
-                "must be True for an orderly listener, and for broadcasting: brokers assign queues "
-                "to concurrent members of a group only",
-            )
         return self._listening
 
     def _start(self, listening: Listening) -> None:
         from rocketmq_py.consumer.assembly import Basis, push_member
 
         group, subscriptions = self.consumer_group, self._subscriptions
-        if not subscriptions.topics():
-            logger.warning(
-                "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
-            )
-        if self.message_model is MessageModel.CLUSTERING:
-            subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
         self._join(
             self,
             lambda engine: push_member(

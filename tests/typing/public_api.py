@@ -93,6 +93,24 @@ async def awaiting(producer: aio.Producer, message: Message, queue: MessageQueue
     await producer.send(message, queue=queue, selector=None)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
+async def receiving(consumer: aio.Consumer) -> None:
+    """Iterations and listeners of the asyncio face."""
+
+    async def handle(delivery: aio.Delivery) -> None:
+        await delivery.nack(timedelta(seconds=1))
+
+    consumer.subscribe("T", "a || b")
+    consumer.register_message_listener(handle)
+    consumer.register_message_listener(aio.Orderly(handle))
+    assert_type(aio.Consumer.of(ClientConfig(), "G", consume_timeout=5), aio.Consumer)
+    async with aio.Consumer("G", namesrv_addr="127.0.0.1:9876") as started:
+        assert_type(started, aio.Consumer)
+        async for delivery in started:
+            assert_type(delivery, aio.Delivery)
+            assert_type(delivery.message, MessageExt)
+            await delivery.ack()
+
+
 def cancelled(error: BaseException) -> None:
     """What a cancellation knows of its send."""
     send = aio.cancelled_send(error)

@@ -133,6 +133,16 @@ def settings_of_an_asyncio_producer(producer: aio.Producer) -> None:
     aio.Producer.of(ClientConfig(), "g", send_msg_timeout=1.5)  # refused
 
 
+def an_asyncio_consumer(consumer: aio.Consumer) -> None:
+    """The same as of every consumer, and listeners that are no coroutine functions."""
+    aio.Consumer("g", consume_timeot=3)  # refused
+    aio.Consumer("g", consume_timeout=0.5)  # refused
+    aio.Consumer("g", send_msg_timeout=3000)  # refused
+    consumer.consume_timeot = 3  # refused
+    consumer.register_message_listener(print)  # refused
+    aio.Orderly(print)  # refused
+
+
 def settings_of_a_consumer(consumer: C, naive: datetime) -> None:
     """The same for consumers, and settings of producers."""
     C("g", consume_thread_mins=2)  # refused

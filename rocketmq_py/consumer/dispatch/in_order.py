@@ -33,10 +33,10 @@ from rocketmq_py.consumer.dispatch.listener_calls import (
     Verdict,
     ended,
 )
+from rocketmq_py.consumer.dispatch.pool import NOT_READY, Workers
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.sysflag import COMPRESSED, WRAPPED
 from rocketmq_py.send_result import MessageQueue
 
 logger = get_logger(__name__)
@@ -48,7 +48,6 @@ LOOK_AGAIN_MS = 100
 TOLD_EVERY_S = 60.0
 TOLD_FROM = 16
 """A message that failed so often is worth a line: a concurrent listener would have given it up."""
-NOT_READY = COMPRESSED | WRAPPED
 _LOOK_AGAIN = Hold(LOOK_AGAIN_MS)
 
 
@@ -96,7 +95,7 @@ class OrderlyDispatch:
     _leaving: dict[MessageQueue, _Order] = field(factory=dict, init=False)
     _closes: bool = field(default=False, init=False)
     calls: ListenerCalls = field(init=False)
-    pool: WorkerPool = field(init=False)
+    pool: Workers = field()
 
     @calls.default
     def _own_calls(self) -> ListenerCalls:
@@ -111,7 +110,7 @@ class OrderlyDispatch:
         )
 
     @pool.default
-    def _own_pool(self) -> WorkerPool:
+    def _own_pool(self) -> Workers:
         return WorkerPool(
             f"rocketmq-consume-{self._group}",
             self._settings.consume_thread_min,
@@ -407,7 +406,10 @@ class OrderlyDispatch:
     def _settle_for_program(
         self, lane: Lane, order: _Order, messages: Sequence[MessageExt], outcome: Outcome
     ) -> Future[None]:
-        """Do what the program says and give the lane its next turn, on the pool."""
+        """Do what the program says and give the lane its next turn, in background.
+
+        Not on the pool: its calls may all wait for what they settle.
+        """
         settling: Future[None] = Future()
 
         def settle() -> Sequence[MessageExt]:
@@ -417,7 +419,7 @@ class OrderlyDispatch:
             return [one for one in messages if is_lost and lane.holds(one)]
 
         end = partial(ended, settling, settle, self._group)
-        if not self.pool.submit(end):
+        if not self._engine.submit_background(end):
             end()
         return settling
 

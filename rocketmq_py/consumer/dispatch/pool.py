@@ -5,7 +5,7 @@ must not know where messages come from. Facts:
 `org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import ClassVar, Protocol
@@ -29,6 +29,7 @@ from rocketmq_py.consumer.dispatch.listener_calls import (
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.sysflag import COMPRESSED, WRAPPED
 
 logger = get_logger(__name__)
 
@@ -39,6 +40,8 @@ SWEPT = Later(level=3)
 LOCAL_RETRY_WAIT_MS = 5_000
 LOG_EVERY = 1000
 """One of so many waits is logged."""
+NOT_READY = COMPRESSED | WRAPPED
+"""Flags of a body that is worked on before a listener gets it."""
 
 
 class PoolSettings(HandlingSettings, Protocol):
@@ -48,11 +51,50 @@ class PoolSettings(HandlingSettings, Protocol):
     consume_message_batch_max_size: int
 
 
+class Workers(Protocol):
+    """Who runs the calls of a dispatch: a `WorkerPool`, or what stands for one."""
+
+    @property
+    def unfinished(self) -> int:
+        """Calls that wait or run."""
+
+    def submit(self, task: Callable[..., object], *args: object) -> bool:
+        """Run ``task(*args)``; False when it is closed."""
+
+    def submit_all(self, tasks: Iterable[Callable[[], object]]) -> bool:
+        """Begin tasks in their order; False when it is closed."""
+
+    def resize(self, threads: int) -> None:
+        """Change how many run at a time."""
+
+    def close(self, timeout: float, *, drop: bool = False) -> bool:
+        """Refuse new tasks and wait for those that run; False when one still does."""
+
+
+@define(eq=False)
+class PoolCall:
+    """One listener call that waits for a worker."""
+
+    run: Callable[[Lane, Sequence[MessageExt]], object]
+    lane: Lane
+    messages: Sequence[MessageExt]
+
+    def __call__(self) -> None:
+        """Make it."""
+        self.run(self.lane, self.messages)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its bodies are as the listener gets them, so that it begins at once."""
+        return not any(one.sys_flag & NOT_READY for one in self.messages)
+
+
 @define(eq=False, repr=False, kw_only=True)
 class PoolDispatch:
     """Listener calls of one consumer.
 
-    `clock` stamps the start of each call and tells the sweep how old it is.
+    `clock` stamps the start of each call and tells the sweep how old it is. `pool` runs the calls:
+    threads of its own, unless something else is given.
     """
 
     _group: str
@@ -64,7 +106,7 @@ class PoolDispatch:
     _hooks: Hooks = field(factory=Hooks)
     _waits: int = field(default=0, init=False)
     calls: ListenerCalls = field(init=False)
-    pool: WorkerPool = field(init=False)
+    pool: Workers = field()
 
     @calls.default
     def _own_calls(self) -> ListenerCalls:
@@ -79,7 +121,7 @@ class PoolDispatch:
         )
 
     @pool.default
-    def _own_pool(self) -> WorkerPool:
+    def _own_pool(self) -> Workers:
         return WorkerPool(
             f"rocketmq-consume-{self._group}",
             self._settings.consume_thread_min,
@@ -90,7 +132,7 @@ class PoolDispatch:
         """Queue listener calls for messages that are in their lane already."""
         size = self._settings.consume_message_batch_max_size
         self.pool.submit_all(
-            partial(self._run, lane, tuple(messages[at : at + size]))
+            PoolCall(self._run, lane, tuple(messages[at : at + size]))
             for at in range(0, len(messages), size)
         )
 

@@ -299,8 +299,11 @@ def test_a_producer_is_its_settings_which_its_sends_obey(cluster: ScriptedCluste
     assert pickle.loads(pickle.dumps(ProducerConfig.of(producer))).max_message_size == 1  # noqa: S301 - our own bytes
 
     async def main() -> None:
+        producer.producer_group = "H"
         async with producer:
             assert producer.is_running
+            assert repr(producer) == "aio.Producer('H', running)"
+            assert running_clients()[-1].producer_groups == ("H",)
             with pytest.raises(MQClientException, match="max_message_size"):
                 await producer.send(Message("T", b"xy"))
             producer.max_message_size = 2

@@ -1,0 +1,167 @@
+"""Messages on their way to tasks: to those that ask for the next one, or to a listener's own.
+
+A dispatch gives each `rocketmq_py.Delivery` to a `Receiver`, on whatever thread it is; the receiver
+hands it over on the loop's thread. `Iterating` gives it to the task that has waited longest, and
+lets the dispatch begin only as many as are asked for: what nobody asks for stays in its lane, where
+flow control bounds it. `Listening` starts a task for each, and holds its place until this has
+ended. Must not know brokers. Read on: ``../consumer/dispatch/on_loop.py``.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
+
+from rocketmq_py.aio.delivery import Delivery
+from rocketmq_py.aio.outcomes import Outcomes
+from rocketmq_py.consumer.core import delivery as core
+from rocketmq_py.consumer.dispatch.on_loop import LoopWorkers
+from rocketmq_py.errors import DeliveryEndedError
+from rocketmq_py.logs import get_logger
+
+_log = get_logger(__name__)
+
+Listener: TypeAlias = Callable[[Delivery], Awaitable[object]]
+"""Handles messages: what it has not settled when it returns is handled."""
+
+
+class Receiver(ABC):
+    """Who gets the messages of one consumer."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        self.outcomes = outcomes
+        self.is_closed = False
+
+    workers: LoopWorkers
+    """Who begins the calls; set before the first message."""
+
+    @abstractmethod
+    def take(self, delivery: core.Delivery) -> None:
+        """Take messages on any thread."""
+
+    def close(self) -> None:
+        """Hand nothing over any more, on the loop's thread."""
+        self.is_closed = True
+
+
+class Iterating(Receiver):
+    """Gives messages to those who ask for the next ones."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        super().__init__(outcomes)
+        self._ready: deque[core.Delivery] = deque()
+        self._askers: deque[asyncio.Future[core.Delivery | None]] = deque()
+
+    def take(self, delivery: core.Delivery) -> None:
+        """Keep it for the loop's thread, unless this is the one."""
+        if self.outcomes.is_here:
+            self._offer(delivery)
+        else:
+            self.workers.pass_on(partial(self._offer, delivery))
+
+    async def next(self) -> Delivery | None:
+        """Wait for the next messages; None when the consumer has ended.
+
+        A task that is cancelled meanwhile takes none away: another one gets them.
+        """
+        if self._ready:
+            return Delivery(self._ready.popleft(), self.outcomes)
+        if self.is_closed:
+            return None
+        asker: asyncio.Future[core.Delivery | None] = self.outcomes.loop.create_future()
+        self._askers.append(asker)
+        self.workers.widen(1)
+        try:
+            found = await asker
+        except asyncio.CancelledError:
+            if not asker.cancelled():
+                found = asker.result()
+                if found is not None:
+                    self._offer(found, first=True)
+            elif asker in self._askers:
+                self._askers.remove(asker)
+                self.workers.widen(-1)
+            raise
+        return None if found is None else Delivery(found, self.outcomes)
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        super().close()
+        self._ready.clear()
+        while self._askers:
+            asker = self._askers.popleft()
+            if not asker.done():
+                asker.set_result(None)
+
+    def _offer(self, delivery: core.Delivery, *, first: bool = False) -> None:
+        asker = self._next_asker()
+        if asker is not None:
+            asker.set_result(delivery)
+        elif not self.is_closed:  # who has asked for it was cancelled meanwhile
+            self._ready.insert(0 if first else len(self._ready), delivery)
+
+    def _next_asker(self) -> asyncio.Future[core.Delivery | None] | None:
+        """Take who has waited longest; the place of each who has gone is taken back."""
+        while self._askers:
+            asker = self._askers.popleft()
+            self.workers.widen(-1)
+            if not asker.done():
+                return asker
+        return None
+
+
+class Listening(Receiver):
+    """Starts a task of the listener for each delivery."""
+
+    def __init__(self, outcomes: Outcomes, group: str, listener: Listener) -> None:
+        super().__init__(outcomes)
+        self._group = group
+        self._listener = listener
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, delivery: core.Delivery) -> None:
+        """Hold its place, and begin on the loop's thread."""
+        self.workers.hold()
+        self.workers.pass_on(partial(self._begin, delivery))
+
+    def _begin(self, delivery: core.Delivery) -> None:
+        if self.is_closed:
+            self.workers.give_back()
+            return
+        task = self.outcomes.loop.create_task(self._handle(delivery))
+        self._tasks.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.workers.give_back()
+
+    async def _handle(self, delivery: core.Delivery) -> None:
+        handed = Delivery(delivery, self.outcomes)
+        try:
+            await self._listener(handed)
+        except BaseException as error:
+            if not isinstance(error, asyncio.CancelledError):
+                _log.warning(
+                    "group %s: the listener raised for message %s of topic %s, queue %s, attempt "
+                    "%d; %s",
+                    self._group,
+                    delivery.message.msg_id,
+                    delivery.message.topic,
+                    delivery.queue,
+                    delivery.attempt,
+                    "it was settled before" if delivery.is_settled else "it comes again later",
+                    exc_info=True,
+                )
+            if not delivery.is_settled:
+                with suppress(DeliveryEndedError):
+                    delivery.nack()
+            if not isinstance(error, Exception):
+                raise
+        else:
+            if not delivery.is_settled:
+                with suppress(DeliveryEndedError):  # the queue has gone: it comes again elsewhere
+                    await handed.ack()
