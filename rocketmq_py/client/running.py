@@ -9,13 +9,15 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from queue import SimpleQueue
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 
 from rocketmq_py.client.life import Client
 from rocketmq_py.errors import IllegalStateError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LOOK_S = 0.5
+"""How often it is looked whether a signal has come unnoticed."""
 
 
 class Foreground(Client):
@@ -41,8 +43,12 @@ class Foreground(Client):
                 if not self.is_running:
                     self.start()
                 self._life.at_end(lambda _: told.put(None))
-                if self.is_running:  # else it was shut down, perhaps before that was named
-                    told.get()
+                while self.is_running:  # else it was shut down, perhaps before that was named
+                    with suppress(Empty):
+                        # A signal that comes just before the wait does not end it: its handler
+                        # has its turn when the wait is over.
+                        told.get(timeout=LOOK_S)
+                        break
             finally:
                 self.shutdown()
 

@@ -158,8 +158,8 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
             keep_instance_name=settings.message_model is MessageModel.BROADCASTING,
             stream=stream,
         )
-        member = make(instance)
         try:
+            member = make(instance)
             instance.register_consumer(self.consumer_group, member)
         except BaseException:
             instance.shutdown()

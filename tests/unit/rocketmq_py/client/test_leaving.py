@@ -139,7 +139,10 @@ def ended_by(what: str, broker: EmbeddedBroker, number: signal.Signals | None) -
                 break
         if number is not None:
             program.send_signal(number)
-        said, _ = program.communicate("\n", timeout=WAIT_S)
+        try:
+            said, _ = program.communicate("\n", timeout=WAIT_S)
+        finally:
+            program.kill()  # leaving the block waits for it
         return said, program.returncode
 
 
