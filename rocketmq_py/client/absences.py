@@ -2,7 +2,7 @@
 
 A broker that is away makes every connect, pull, heartbeat and offset fail again and again. They all
 report here; each failure by itself is a line at DEBUG. Must not know what was asked. Read on:
-``../consumer/pull_loop.py`` and ``instance.py``, which report most.
+``../consumer/core/intake.py`` and ``instance.py``, which report most.
 """
 
 import threading

@@ -1,6 +1,7 @@
-"""Everything on the receiving side: the push consumer and what it is made of.
+"""Everything on the receiving side: consumers, and the one core that they stand on.
 
-`push` is the class that a program holds; `pull_loop`, `process_queue`, `concurrent`, `rebalance`
-and `offsets` are its organs, in the order in which a message meets them. The public names are
+`push` and `lite_pull` are classes that a program holds, `face` is what they share, and ``../aio``
+has the ones for asyncio. `assembly` has the table of what each kind is made of: parts of `core`,
+which know no listener, and a way of handing messages over, from `dispatch`. The public names are
 exported by `rocketmq_py` itself.
 """

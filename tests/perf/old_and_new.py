@@ -67,6 +67,31 @@ with c.EmbeddedBroker(tcp=False) as broker, P("Path", namesrv_addr=broker.namesr
         c.blocking_us(producer)
     print((time.process_time() - started) / 5 / c.MESSAGES * 1e6)
 """
+_CONSUME = """
+import itertools, threading, time
+from rocketmq_py import ConsumeConcurrentlyStatus, ConsumeFromWhere, DefaultMQProducer
+from rocketmq_py import DefaultMQPushConsumer, Message
+from tests.perf import client_path as c
+COUNT = 60_000
+handled, ended = itertools.count(1), threading.Event()
+def listen(messages, context):
+    if next(handled) == COUNT:
+        ended.set()
+    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+with c.served() as server:
+    with DefaultMQProducer("Path", namesrv_addr=server.namesrv) as producer:
+        for _ in range(COUNT // 500):
+            producer.send_batch([Message("T", c.BODY) for _ in range(500)])
+    consumer = DefaultMQPushConsumer("PathGroup", namesrv_addr=server.namesrv,
+        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    consumer.subscribe("T")
+    consumer.register_message_listener(listen)
+    started = time.process_time() + server.cpu_seconds()
+    with consumer:
+        assert ended.wait(60)
+        took = time.process_time() + server.cpu_seconds() - started
+    print(took / COUNT * 1e6)
+"""
 _JAVA = """
 from tests.perf import java_load as j
 with j.served() as server:
@@ -98,6 +123,7 @@ TAKES = (
         "us/message",
         _OVER_TCP % {"call": "async_rate", "times": 10},
     ),
+    Take("consume with an empty listener, TCP: client and broker", "us/message", _CONSUME),
     Take("blocking send, in process", "us/message", _IN_PROCESS),
     Take("Java client, sync: broker", "us/message", _JAVA % ("sync", 10_000)),
     Take("Java client, async: broker", "us/message", _JAVA % ("async", 30_000)),
