@@ -46,7 +46,7 @@ PARTS: dict[str, list[list[str]]] = {
         [PY, "-m", "ruff", "check", "."],
         [PY, "-m", "ruff", "format", "--check", "."],
         [PY, "-m", "mypy"],
-        [PY, "-m", "basedpyright"],
+        [PY, "-m", "basedpyright", "--pythonpath", PY],
         [PY, *PYTEST, *WORKERS, "tests/architecture"],
     ],
     # Without any extra: everything can be collected, and the unit tests of the core pass.

@@ -24,6 +24,7 @@ from rocketmq_py import (
     ConsumeConcurrentlyStatus,
     ConsumeOrderlyContext,
     ConsumeOrderlyStatus,
+    DefaultLitePullConsumer,
     DefaultMQPushConsumer,
     Delivery,
     MessageExt,
@@ -236,6 +237,54 @@ def _settling_in_order(desk: Desk) -> object:
     return MessageListenerOrderly(listen)  # type: ignore[arg-type] # taken as documented
 
 
+# --- lite pull --------------------------------------------------------------------------------
+
+
+class _Poller:
+    """A program that polls, lets a desk have each message, and commits."""
+
+    def __init__(self, consumer: DefaultLitePullConsumer, desk: Desk) -> None:
+        self._consumer = consumer
+        self._desk = desk
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        for batch in self._consumer.batches(SOON_MS):
+            for message in batch:
+                self._desk(message)
+            if self._consumer.is_running:
+                self._consumer.commit()
+
+    def assigned_queues(self) -> list[MessageQueue]:
+        return self._consumer.assignment()
+
+    def suspend(self) -> None:
+        self._consumer.pause(self._consumer.assignment())
+
+    def resume(self) -> None:
+        self._consumer.resume(self._consumer.assignment())
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        self._consumer.shutdown(3.0 if timeout is None else timeout)
+
+
+def _polled(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
+    consumer = DefaultLitePullConsumer(
+        ground.group,
+        **{
+            "namesrv_addr": ground.namesrv_addr,
+            "auto_commit": False,
+            "pull_batch_size": 1,
+            "pull_time_delay_millis_when_exception": SOON_AGAIN_MS,
+            "poll_name_server_interval": SOON_MS,
+            **settings,
+        },
+    )
+    consumer.subscribe(ground.topic)
+    consumer.start()
+    return _Poller(consumer, desk)
+
+
 _CLUSTER, _BROADCAST = MessageModel.CLUSTERING, MessageModel.BROADCASTING
 _EACH_HAS_ALL = "each member has every queue for itself"
 _ONCE = "each member gets each message once, whatever became of it"
@@ -243,6 +292,8 @@ _NO_GRAVE = "there are no dead letters: each member would have its own"
 
 _AGAIN = "what is not handled comes again"
 _SIDE_BY_SIDE = "listeners run side by side"
+
+_COMMITTED = "a program commits an offset, and what it did not handle is its own business"
 
 _ANY_ORDER = {Case.IN_ORDER: _SIDE_BY_SIDE}
 _SHARED = {Case.ONCE: _AGAIN}
@@ -263,6 +314,15 @@ FACES = (
         _TO_EACH | _ANY_ORDER | {Case.RETRY: _ONCE},
     ),
     Face("broadcasting in order", _push(_orderly, _BROADCAST), _TO_EACH | {Case.ONCE: _AGAIN}),
+    Face(
+        "lite pull",
+        _polled,
+        {
+            Case.RETRY: _COMMITTED,
+            Case.DEAD_LETTERS: _COMMITTED,
+            Case.IN_ORDER: "a program may still have a batch of a queue that is another member's",
+        },
+    ),
 )
 """All faces; each runs every case that it can."""
 
