@@ -11,7 +11,7 @@ from pyspark.sql import functions
 
 from embedded_broker import EmbeddedBroker, TopicSpec
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.frame import FRAME_SIZE_MAX, encode_frame
+from rocketmq_py.protocol.frame import FRAME_SIZE_MAX, encode_frame, encode_head
 from tests.spark.queries import Seen, fill, names, running, stream, until
 
 if TYPE_CHECKING:
@@ -89,8 +89,9 @@ def test_a_broker_that_gives_more_than_a_frame_carries_is_asked_for_less(
     # Ours keeps to what a frame carries. Real ones do not.
     generous = 64 << 20
     monkeypatch.setattr("embedded_broker.store.message_store.ANSWER_BYTES_MAX", generous)
-    usual = encode_frame.__kwdefaults__ or {}
-    monkeypatch.setitem(usual, "frame_size_max", 2 * generous)
+    for encode in (encode_frame, encode_head):
+        usual = encode.__kwdefaults__ or {}
+        monkeypatch.setitem(usual, "frame_size_max", 2 * generous)
     limits = {
         "maxTransferCountOnMessageInMemory": 1_024,
         "maxTransferBytesOnMessageInMemory": generous,
