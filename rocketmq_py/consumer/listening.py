@@ -8,10 +8,10 @@ as a listener is in ``listener.py``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from attrs import define, field
 
@@ -45,28 +45,28 @@ RETURNED_NONSENSE: Final = "RETURNNULL"
 class ConcurrentHandler:
     """Calls a listener whose messages may be handled in any order."""
 
-    settles: ClassVar = False
+    settles: ClassVar[Literal[False]] = False
     _group: str
     _consume: Callable[..., object]
     _told: set[str] = field(factory=set, init=False)
 
-    def __call__(self, delivery: Delivery) -> Verdict:
+    def __call__(self, messages: Sequence[MessageExt], queue: MessageQueue) -> Verdict:
         """Take CONSUME_SUCCESS for done, and everything else for later."""
-        context = ConsumeConcurrentlyContext(delivery.queue)
-        messages = delivery.messages
+        context = ConsumeConcurrentlyContext(queue)
         count = len(messages)
         # A listener of a foreign program may return anything, whatever its annotation says.
-        status = _called(self._group, self._consume, delivery, context)
-        problem = _problem(status, ConsumeConcurrentlyStatus)
-        if problem == RETURNED_NONSENSE:
-            _tell_nonsense(self._group, status, delivery, self._told, _CONCURRENTLY)
+        status = _called(self._group, self._consume, messages, queue, context)
+        problem, done = "", 0
         if not isinstance(status, ConsumeConcurrentlyStatus):
+            problem = _problem(status)
+            if problem == RETURNED_NONSENSE:
+                name = named(messages, queue)
+                _tell_nonsense(self._group, status, name, self._told, _CONCURRENTLY)
             status = ConsumeConcurrentlyStatus.RECONSUME_LATER
-        done = 0
         if status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
             done = max(0, min(context.ack_index + 1, count))
         rest = _outcome_of(context.delay_level_when_next_consume)
-        return Verdict(done, rest, status=status.name, problem=problem)
+        return Verdict(done, rest, status=status, problem=problem)
 
 
 @define(eq=False, repr=False)
@@ -76,24 +76,26 @@ class OrderlyHandler:
     ``suspend_ms`` gives how long a queue waits whose listener does not say so itself.
     """
 
-    settles: ClassVar = False
+    settles: ClassVar[Literal[False]] = False
     _group: str
     _consume: Callable[..., object]
     _suspend_ms: Callable[[], int]
     _told: set[str] = field(factory=set, init=False)
 
-    def __call__(self, delivery: Delivery) -> Verdict:
+    def __call__(self, messages: Sequence[MessageExt], queue: MessageQueue) -> Verdict:
         """Take SUCCESS for done, and everything else for a pause of the queue."""
-        context = ConsumeOrderlyContext(delivery.queue)
-        count = len(delivery.messages)
-        status = _called(self._group, self._consume, delivery, context)
-        problem = _problem(status, ConsumeOrderlyStatus)
-        if problem == RETURNED_NONSENSE:
-            _tell_nonsense(self._group, status, delivery, self._told, _ORDERLY)
+        context = ConsumeOrderlyContext(queue)
+        count = len(messages)
+        status = _called(self._group, self._consume, messages, queue, context)
+        problem = ""
         if not isinstance(status, ConsumeOrderlyStatus):
+            problem = _problem(status)
+            if problem == RETURNED_NONSENSE:
+                name = named(messages, queue)
+                _tell_nonsense(self._group, status, name, self._told, _ORDERLY)
             status = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
         verdict = self._verdict(status, context, count)
-        return verdict._replace(status=status.name, problem=problem)
+        return verdict._replace(status=status, problem=problem)
 
     def _verdict(
         self, status: ConsumeOrderlyStatus, context: ConsumeOrderlyContext, count: int
@@ -138,7 +140,7 @@ SUSPEND_MAX_MS = 30_000
 class DeliveryHandler:
     """Calls a listener that settles its messages itself, when it likes and from any thread."""
 
-    settles: ClassVar = True
+    settles: ClassVar[Literal[True]] = True
     _group: str
     _consume: Callable[..., object]
 
@@ -150,7 +152,7 @@ class DeliveryHandler:
             logger.warning(
                 "group %s: the listener raised for %s; %s",
                 self._group,
-                named(delivery),
+                named(delivery.messages, delivery.queue, delivery.attempt),
                 "it was settled before" if delivery.is_settled else "it comes again later",
                 exc_info=True,
             )
@@ -217,13 +219,13 @@ def _settled_directly(
     return ("CR_SUCCESS" if settlement.outcome == DONE else "CR_LATER"), None
 
 
-def named(delivery: Delivery) -> str:
+def named(messages: Sequence[MessageExt], queue: MessageQueue, attempt: int | None = None) -> str:
     """Name the messages of a listener call in a log line: the first, and how many more."""
-    first, more = delivery.message, len(delivery.messages) - 1
+    first, more = messages[0], len(messages) - 1
     others = f", and {more} more" if more > 0 else ""
     return (
-        f"message {first.msg_id} of topic {first.topic}, queue {delivery.queue}, "
-        f"attempt {delivery.attempt}{others}"
+        f"message {first.msg_id} of topic {first.topic}, queue {queue}, "
+        f"attempt {attempt or first.reconsume_times + 1}{others}"
     )
 
 
@@ -233,24 +235,28 @@ _ORDERLY = "ConsumeOrderlyStatus", "SUCCESS"
 
 
 def _called(
-    group: str, consume: Callable[..., object], delivery: Delivery, context: object
+    group: str,
+    consume: Callable[..., object],
+    messages: Sequence[MessageExt],
+    queue: MessageQueue,
+    context: object,
 ) -> object:
     """Call the listener; `_RAISED` after an exception, which is logged."""
     try:
-        return consume(delivery.messages, context)
+        return consume(list(messages), context)  # a listener may change its list
     except BaseException:
         # SystemExit too: a listener must not be able to take a thread away.
         logger.warning(
             "group %s: the listener raised for %s; it comes again later",
             group,
-            named(delivery),
+            named(messages, queue),
             exc_info=True,
         )
         return _RAISED
 
 
 def _tell_nonsense(
-    group: str, status: object, delivery: Delivery, told: set[str], wanted: tuple[str, str]
+    group: str, status: object, name: str, told: set[str], wanted: tuple[str, str]
 ) -> None:
     """Say once for each type that a listener returned what is no status."""
     kind = type(status).__name__
@@ -264,16 +270,14 @@ def _tell_nonsense(
         group,
         _kind(status),
         status_type,
-        named(delivery),
+        name,
         status_type,
         success,
     )
 
 
-def _problem(status: object, wanted: type[Enum]) -> str:
+def _problem(status: object) -> str:
     """Say why a call gave no status, in the words of hooks."""
-    if isinstance(status, wanted):
-        return ""
     return RAISED if status is _RAISED else RETURNED_NONSENSE
 
 

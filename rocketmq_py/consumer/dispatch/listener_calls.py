@@ -2,8 +2,8 @@
 
 `ListenerCalls` decompresses bodies within the consumer's room, stamps the start of the call, lets a
 handler (``../listening.py``) see the messages, and gives back what became of them; hooks see both
-ends of it. Which messages
-form a call, and on which thread it runs, is decided by the modules beside this one.
+ends of it. Which messages form a call, and on which thread it runs, is decided by the modules
+beside this one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from attrs import define, field
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.lane import Lane
     from rocketmq_py.consumer.dispatch.bodies import Unpacked
     from rocketmq_py.message import MessageExt
+    from rocketmq_py.send_result import MessageQueue
 
 logger = get_logger(__name__)
 
@@ -48,8 +50,8 @@ class Verdict(NamedTuple):
 
     ``waits``: what is handled is settled by a later call that does not wait (orderly consumption
     without auto-commit). ``again``: all that waits so is to be handled once more.
-    ``is_no_attempt``: no listener had the messages. ``status`` is the name of the listener's
-    status, ``problem`` EXCEPTION or RETURNNULL where it gave none.
+    ``is_no_attempt``: no listener had the messages. ``status`` is the listener's, or what
+    counts instead where it gave none; ``problem`` is EXCEPTION or RETURNNULL then.
     """
 
     done: int
@@ -57,19 +59,29 @@ class Verdict(NamedTuple):
     waits: bool = False
     again: bool = False
     is_no_attempt: bool = False
-    status: str = ""
+    status: Enum | None = None
     problem: str = ""
 
 
-class Handler(Protocol):
-    """Lets a listener of some shape handle messages."""
+class StatusHandler(Protocol):
+    """Lets a listener handle messages whose return, or exception, says what became of them."""
 
-    @property
-    def settles(self) -> bool:
-        """Whether the program settles by a `Delivery`, so that the end of the call says nothing."""
+    settles: ClassVar[Literal[False]]
+
+    def __call__(self, messages: Sequence[MessageExt], queue: MessageQueue) -> Verdict:
+        """Call the listener; never raises."""
+
+
+class SettlingHandler(Protocol):
+    """Lets a listener have messages that the program settles, so that its return says nothing."""
+
+    settles: ClassVar[Literal[True]]
 
     def __call__(self, delivery: Delivery) -> Verdict:
         """Call the listener; never raises."""
+
+
+Handler: TypeAlias = StatusHandler | SettlingHandler
 
 
 class Called(NamedTuple):
@@ -123,30 +135,30 @@ class ListenerCalls:
         batch = self.bodies.unpacked(messages)
         if batch.size:
             lane.grow(batch.size)
-        called = Called(batch.messages, None, [one for one, _ in batch.refused], batch.waiting)
+        refused = [message for message, _ in batch.refused] if batch.refused else ()
         for message, error in batch.refused:
             self._tell_refused(lane, message, error)
         if not batch.messages:
-            return called
+            return Called(batch.messages, None, refused, batch.waiting)
         started = str(self._clock.now_ms)
         for message in batch.messages:
             message.properties[Prop.CONSUME_START_TIME] = started
-        shown = list(batch.shown)  # a listener may change its list
-        context = self._before(lane, shown) if self._hooks.consume else None
-        if context is not None and self._handler.settles:
-            settle = self._telling(context, settle)
-        settlement = Settlement(batch.messages, lane, settle)
-        delivery = Delivery(shown, settlement, partial(self._plan, lane), partial(self._bury, lane))
-        if self._handler.settles:
-            self._leave_to_program(lane, batch, delivery, settlement)
-            return called._replace(settlement=settlement)
+        context = self._before(lane, batch.shown) if self._hooks.consume else None
+        handler = self._handler
+        if handler.settles:
+            if context is not None:
+                settle = self._telling(context, settle)
+            settlement = Settlement(batch.messages, lane, settle)
+            self._leave_to_program(handler, lane, batch, settlement)
+            return Called(batch.messages, None, refused, batch.waiting, settlement)
         try:
-            verdict = self._handler(delivery)
+            verdict = handler(batch.shown, lane.queue)
         finally:
             self._close(lane, batch)
         if context is not None:
-            self._after(context, batch.messages, verdict)
-        return called._replace(verdict=verdict)
+            status = "" if verdict.status is None else verdict.status.name
+            self._after(context, batch.messages, status, verdict.problem)
+        return Called(batch.messages, verdict, refused, batch.waiting)
 
     def age_ms(self, message: MessageExt) -> int:
         """Return how long ago a listener got a message; -1 when none had it."""
@@ -154,20 +166,22 @@ class ListenerCalls:
         return -1 if started is None else self._clock.now_ms - int(started)
 
     def _leave_to_program(
-        self, lane: Lane, batch: Unpacked, delivery: Delivery, settlement: Settlement
+        self, handler: SettlingHandler, lane: Lane, batch: Unpacked, settlement: Settlement
     ) -> None:
         """Let the listener have messages for longer than its call.
 
         The room of their bodies is kept as long as the program may look at them.
         """
+        plan, bury = partial(self._plan, lane), partial(self._bury, lane)
+        delivery = Delivery(list(batch.shown), settlement, plan, bury)
         if batch.size:
             weakref.finalize(delivery, self._close, lane, batch).atexit = False
-        verdict = self._handler(delivery)
+        verdict = handler(delivery)
         if not verdict.done and not settlement.is_over:  # it raised before
             with suppress(DeliveryEndedError):
                 settlement.end(verdict.rest)
 
-    def _before(self, lane: Lane, shown: list[MessageExt]) -> ConsumeMessageContext:
+    def _before(self, lane: Lane, shown: Sequence[MessageExt]) -> ConsumeMessageContext:
         context = ConsumeMessageContext(
             consumer_group=self._group, messages=tuple(shown), queue=lane.queue
         )
@@ -175,12 +189,16 @@ class ListenerCalls:
         return context
 
     def _after(
-        self, context: ConsumeMessageContext, messages: Sequence[MessageExt], verdict: Verdict
+        self,
+        context: ConsumeMessageContext,
+        messages: Sequence[MessageExt],
+        status: str,
+        problem: str = "",
     ) -> None:
         is_late = self.age_ms(messages[0]) >= self._settings.consume_timeout * MINUTE_MS
-        context.status = verdict.status
-        context.success = verdict.status in SUCCESSES
-        context.props[CONTEXT_TYPE] = verdict.problem or (
+        context.status = status
+        context.success = status in SUCCESSES
+        context.props[CONTEXT_TYPE] = problem or (
             "TIME_OUT" if is_late else "SUCCESS" if context.success else "FAILED"
         )
         self._hooks.after(context)
@@ -190,7 +208,7 @@ class ListenerCalls:
 
         def tell(messages: Sequence[MessageExt], outcome: Outcome) -> Future[None]:
             status = "CONSUME_SUCCESS" if isinstance(outcome, Done) else "RECONSUME_LATER"
-            self._after(context, messages, Verdict(0, status=status))
+            self._after(context, messages, status)
             return settle(messages, outcome)
 
         return tell

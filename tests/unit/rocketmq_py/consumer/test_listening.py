@@ -48,7 +48,21 @@ def verdict_of(listener: object, count: int = 3) -> Verdict:
 
     settlement = Settlement(messages, lane, refuse)
     handler = handler_of(listening_of(listener), GROUP, lambda: SUSPEND_MS)
-    return handler(Delivery(messages, settlement, refuse, refuse))
+    if handler.settles:
+        return handler(Delivery(messages, settlement, refuse, refuse))
+    return handler(messages, QUEUE)
+
+
+def test_a_listener_that_empties_its_list_and_fails_has_its_messages_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def listen(messages: list[MessageExt], _context: object) -> Any:
+        messages.clear()
+        raise LookupError("theirs")
+
+    assert verdict_of(listen).done == 0
+    assert "message ID0 of topic T" in caplog.text
+    assert "and 2 more" in caplog.text
 
 
 def raising(_messages: object, _context: object) -> Any:
@@ -65,7 +79,7 @@ def test_of_a_batch_the_messages_up_to_the_ack_index_are_done(ack_index: int, do
         context.ack_index = ack_index
         return DONE
 
-    assert verdict_of(listen) == Verdict(done, status="CONSUME_SUCCESS")
+    assert verdict_of(listen) == Verdict(done, status=DONE)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +92,7 @@ def test_what_is_not_done_comes_again_after_the_level_of_the_context(
         context.delay_level_when_next_consume = level
         return LATER
 
-    assert verdict_of(listen) == Verdict(0, rest, status="RECONSUME_LATER")
+    assert verdict_of(listen) == Verdict(0, rest, status=LATER)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +116,7 @@ def test_orderly_statuses_mean_something_else_without_auto_commit(
         context.auto_commit = commits
         return status
 
-    assert verdict_of(MessageListenerOrderly(listen)) == verdict._replace(status=status.name)
+    assert verdict_of(MessageListenerOrderly(listen)) == verdict._replace(status=status)
 
 
 @pytest.mark.case("T73")
@@ -114,8 +128,8 @@ def test_nonsense_is_no_success_of_any_listener_and_is_told_once(
         return nonsense
 
     orderly = MessageListenerOrderly(listen)
-    assert verdict_of(listen) == Verdict(0, status="RECONSUME_LATER", problem="RETURNNULL")
-    assert verdict_of(orderly) == Verdict(0, HOLD, status=SUSPEND.name, problem="RETURNNULL")
+    assert verdict_of(listen) == Verdict(0, status=LATER, problem="RETURNNULL")
+    assert verdict_of(orderly) == Verdict(0, HOLD, status=SUSPEND, problem="RETURNNULL")
     told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert ["CONSUME_SUCCESS" in one for one in told] == [True, False]
     assert "return ConsumeOrderlyStatus.SUCCESS" in told[1]
@@ -127,9 +141,9 @@ def test_the_status_of_another_kind_of_listener_is_nonsense() -> None:
 
 
 def test_an_exception_even_of_an_exit_is_no_success(caplog: pytest.LogCaptureFixture) -> None:
-    assert verdict_of(raising) == Verdict(0, status="RECONSUME_LATER", problem="EXCEPTION")
+    assert verdict_of(raising) == Verdict(0, status=LATER, problem="EXCEPTION")
     orderly = verdict_of(MessageListenerOrderly(raising))
-    assert orderly == Verdict(0, HOLD, status=SUSPEND.name, problem="EXCEPTION")
+    assert orderly == Verdict(0, HOLD, status=SUSPEND, problem="EXCEPTION")
     assert verdict_of(DeliveryListener(lambda _: raising(0, 0))) == Verdict(0)
     assert caplog.text.count("the listener raised for message") == 3
 
