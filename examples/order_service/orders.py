@@ -56,7 +56,7 @@ class Orders:
                 (customer, cents, now.timestamp()),
             ).fetchone()
             self._tell(number, customer, "placed")
-            self._tell(number, customer, "unpaid", deliver_at=now + PAY_WITHIN)
+            self._tell(number, customer, "unpaid", due=now + PAY_WITHIN)
         return self.get(number)
 
     def pay(self, number: int) -> Order:
@@ -100,17 +100,9 @@ class Orders:
         if self._close(number, "cancelled"):
             self._book(number, "cancellation", -1)
 
-    def _tell(
-        self, number: int, customer: str, tag: str, *, deliver_at: datetime | None = None
-    ) -> None:
-        self.outbox.add(
-            f"order-{number}-{tag}",
-            topic=TOPIC,
-            tag=tag,
-            key=customer,
-            body=number,
-            deliver_at=deliver_at,
-        )
+    def _tell(self, number: int, customer: str, tag: str, due: datetime | None = None) -> None:
+        message_id = f"order-{number}-{tag}"
+        self.outbox.add(message_id, topic=TOPIC, tag=tag, key=customer, body=number, due=due)
 
     def _close(self, number: int, state: str) -> bool:
         changed = self.database.execute(

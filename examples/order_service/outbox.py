@@ -21,7 +21,10 @@ log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """Sends the messages in the order in which they were added."""
+    """Sends the messages in the order in which they were added.
+
+    One that cannot be sent holds up the others, and the log says so.
+    """
 
     def __init__(self, database: sqlite3.Connection, clock: ApplicationClock) -> None:
         self._database = database
@@ -30,20 +33,15 @@ class Outbox:
         self._has_rows.set()  # an earlier process may have left some
 
     def add(
-        self,
-        message_id: str,
-        *,
-        topic: str,
-        tag: str,
-        key: str,
-        body: object,
-        deliver_at: datetime | None = None,
+        self, message_id: str, *, topic: str, tag: str, key: str, body: object, due: datetime | None
     ) -> None:
-        """Add a message to the caller's transaction. Those of one key arrive in order."""
-        due = deliver_at and deliver_at.timestamp()
+        """Add a message to the caller's transaction. Those of one key arrive in order.
+
+        A message arrives when it is ``due``, or at once.
+        """
         self._database.execute(
             "INSERT INTO outbox (message_id, topic, tag, key, body, due) VALUES (?, ?, ?, ?, ?, ?)",
-            (message_id, topic, tag, key, json.dumps(body), due),
+            (message_id, topic, tag, key, json.dumps(body), due and due.timestamp()),
         )
         self._has_rows.set()  # the task goes on when the caller awaits: after its transaction
 
@@ -73,12 +71,9 @@ class Outbox:
         oldest = "SELECT * FROM outbox ORDER BY number LIMIT 1"
         while row := self._database.execute(oldest).fetchone():
             number, message_id, topic, tag, key, body, due = row
+            deliver_at = None if due is None else datetime.fromtimestamp(due, UTC)
             message = Message(
-                topic,
-                body.encode(),
-                tags=tag,
-                unique_key=message_id,
-                deliver_at=None if due is None else datetime.fromtimestamp(due, UTC),
+                topic, body.encode(), tags=tag, unique_key=message_id, deliver_at=deliver_at
             )
             await producer.send(message, selector=select_message_queue_by_hash, arg=key)
             with self._database:

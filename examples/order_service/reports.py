@@ -78,13 +78,9 @@ class Reports:
 
     def _add(self, day: date) -> None:
         self.database.execute("INSERT INTO reports (day) VALUES (?)", (str(day),))
+        due = self._moment(day, self.at)
         self.outbox.add(
-            f"report-{day}",
-            topic=TOPIC,
-            tag="report",
-            key="reports",
-            body=str(day),
-            deliver_at=self._moment(day, self.at),
+            f"report-{day}", topic=TOPIC, tag="report", key="reports", body=str(day), due=due
         )
 
     def _moment(self, day: date, at: time) -> datetime:
