@@ -117,6 +117,7 @@ class ClientInstance:
             on_request=self._on_broker_request,
             on_connected=self._on_connected,
             on_unreachable=self._on_unreachable,
+            on_lost=self._on_lost,
             is_busy=self.is_busy,
             unrouted=self.unrouted,
             absences=self.absences,
@@ -456,6 +457,10 @@ class ClientInstance:
         topic = self.routes.topic_at(address)
         if topic is not None:
             self.look_again_soon(topic)
+
+    def _on_lost(self, address: str) -> None:
+        """Let consumers know that a connection has ended, on the thread that has seen it."""
+        self._each_consumer("the end of a connection", lambda one: one.connection_lost(address))
 
     def _on_route_change(self, topic: str) -> None:
         for consumer in self._consumers_now():
