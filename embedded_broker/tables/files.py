@@ -206,9 +206,9 @@ class TableFiles:
         return next((one for one in problems if one is not None), None)
 
     def begin_save(self, path: str) -> Callable[[], None]:
-        """Make a table's document; what is returned writes it. Under the door."""
+        """Make a table's document; what is returned writes it, and what waits. Under the door."""
         file = self._files[path]
-        return file.begin() if file.table.changed else _nothing
+        return file.begin() if file.table.changed or file.is_being_written else _nothing
 
     def documents(self) -> dict[str, Any]:
         """Give what each file would hold now, by path. Under the door."""

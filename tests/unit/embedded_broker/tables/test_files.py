@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +16,11 @@ from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.config_files import EntriesText
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.tables.consumers.request_modes import RequestModeTable
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.table import OffsetTable
 from rocketmq_py.errors import BodyError
+from rocketmq_py.protocol.bodies.pop import POP, MessageRequestMode
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
@@ -408,3 +411,15 @@ def test_what_must_be_durable_before_is_made_so_before_a_file_is_written() -> No
     files.save()
     assert (seen, fs.exists(path), table.unsaved) == ([False, False], True, None)
     assert [files.unsaved] == [None]
+
+
+def test_a_save_that_waits_for_its_thread_is_made_up_for_when_the_broker_crashes() -> None:
+    session, fs, waiting = VirtualClock(), MemoryFileSystem(), list[Callable[[], None]]()
+    files = TableFiles(fs, Session(session), waiting.append, list[str]().append, False)
+    table, path = RequestModeTable(), "config/messageRequestMode.json"
+    files.keep(table, path)
+    table.put(MessageRequestMode("T", "G", POP, 0))
+    files.save()
+    assert (len(waiting), fs.exists(path)) == (1, False)
+    files.begin_save(path)()  # as a crash does, which drops what waits
+    assert saved(fs, path, "messageRequestModeMap")["T"]["G"]["mode"] == POP
