@@ -186,6 +186,14 @@ class Consumer(PushConsumerConfig):
                 receiver.outcomes.call(receiver.close)
         await asyncio.to_thread(leave)
 
+    def suspend(self) -> None:
+        """Stop fetching; messages that are here already still reach the program. Never blocks."""
+        self._member.suspend()
+
+    def resume(self) -> None:
+        """Fetch again, and rebalance. Never blocks."""
+        self._member.resume()
+
     async def __aenter__(self) -> Self:
         """Start, unless it is running already."""
         if not self.is_running:

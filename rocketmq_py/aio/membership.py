@@ -18,7 +18,7 @@ from rocketmq_py.consumer.assembly import Basis, PushMember, push_member
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
 from rocketmq_py.consumer.dispatch.on_loop import LoopWorkers
 from rocketmq_py.consumer.dispatch.pool import PoolDispatch
-from rocketmq_py.consumer.face import GroupConsumer
+from rocketmq_py.consumer.face import PushedConsumer
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import Listening
 from rocketmq_py.consumer.settings import PushConsumerConfig
@@ -27,7 +27,7 @@ from rocketmq_py.logs import get_logger
 _log = get_logger(__name__)
 
 
-class Membership(GroupConsumer[PoolDispatch | OrderlyDispatch]):
+class Membership(PushedConsumer[PoolDispatch | OrderlyDispatch]):
     """A member of a group, whose settings are ``settings``; ``group`` gives its name."""
 
     receiver: Receiver | None = None

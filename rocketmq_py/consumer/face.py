@@ -190,6 +190,20 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
         raise NotStartedError(f"{self._who()} is not started")
 
 
+class PushedConsumer(GroupConsumer[_Dispatch_co]):
+    """A member whose messages reach the program as they come, until it says stop."""
+
+    def suspend(self) -> None:
+        """Stop fetching; messages that are here already still reach the program. Never blocks."""
+        self._running().intake.suspend()
+
+    def resume(self) -> None:
+        """Fetch again, and rebalance. Never blocks."""
+        member = self._running()
+        member.intake.resume()
+        member.engine.rebalance_soon()
+
+
 def _check_tags(topic: str, expression: object) -> None:
     """Refuse conditions, and warn of tags that are hardly meant so.
 

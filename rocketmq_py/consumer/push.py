@@ -18,7 +18,7 @@ from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import checked_patience
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.face import GroupConsumer, a_clock
+from rocketmq_py.consumer.face import PushedConsumer, a_clock
 from rocketmq_py.consumer.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from rocketmq_py.consumer.listener import Listener, Listening, listening_of
 from rocketmq_py.consumer.settings import PushConsumerConfig
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
     from rocketmq_py.consumer.dispatch.pool import PoolDispatch
 
-    _Consumer = GroupConsumer[PoolDispatch | OrderlyDispatch]
+    _Consumer = PushedConsumer[PoolDispatch | OrderlyDispatch]
 else:
-    _Consumer = GroupConsumer
+    _Consumer = PushedConsumer
 
 logger = get_logger(__name__)
 
@@ -152,16 +152,6 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
         if timeout is None:
             timeout = self.await_termination_millis_when_shutdown / 1000
         self._life.end(checked_patience(timeout))
-
-    def suspend(self) -> None:
-        """Stop pulling; messages that are here already still reach the listener."""
-        self._running().intake.suspend()
-
-    def resume(self) -> None:
-        """Pull again, and rebalance."""
-        member = self._running()
-        member.intake.resume()
-        member.engine.rebalance_soon()
 
     # --- while it runs ------------------------------------------------------------------------
 

@@ -151,6 +151,8 @@ def test_what_needs_another_state_says_so(make: Make) -> None:
     async def main() -> None:
         with pytest.raises(NotStartedError):
             await anext(consumer)
+        with pytest.raises(NotStartedError):
+            consumer.suspend()
         await consumer.start()
         with pytest.raises(MQClientException, match="starts once"):
             await consumer.start()
@@ -164,6 +166,8 @@ def test_what_needs_another_state_says_so(make: Make) -> None:
             await anext(consumer)
         with pytest.raises(ClientClosedError):
             await consumer.start()
+        with pytest.raises(ClientClosedError, match="group G is shut down"):
+            consumer.resume()
         async with make("H", handle) as listening:
             with pytest.raises(IllegalStateError, match="has a listener"):
                 await anext(listening)
@@ -213,6 +217,42 @@ def test_many_consumers_of_one_instance_have_no_threads_of_their_own(make: Make)
 
 
 # --- messages ----------------------------------------------------------------------------------
+
+
+@pytest.mark.case("T80")
+@pytest.mark.parametrize("listens", [False, True], ids=["iterating", "listening"])
+def test_while_suspended_nothing_is_fetched_and_all_of_it_after(
+    make: Make, producer: DefaultMQProducer, listens: bool
+) -> None:
+    got: list[bytes] = []
+
+    async def note(delivery: aio.Delivery) -> None:
+        got.append(delivery.message.body)
+        await delivery.ack()
+
+    async def iterate(consumer: aio.Consumer) -> None:
+        async for delivery in consumer:
+            await note(delivery)
+
+    async def main() -> None:
+        async with make(listener=note if listens else None) as consumer:
+            iteration = None if listens else asyncio.create_task(iterate(consumer))
+            producer.send(Message("T", b"before"))
+            await true(lambda: got == [b"before"])
+            consumer.suspend()
+            async with make("H") as other:
+                for number in range(10):
+                    producer.send(Message("T", b"%d" % number))
+                for _ in range(11):
+                    await (await anext(other)).ack()
+            assert got == [b"before"]
+            consumer.resume()
+            await true(lambda: len(got) == 11)
+        if iteration is not None:
+            await iteration
+
+    asyncio.run(main())
+    assert sorted(got[1:]) == [b"%d" % number for number in range(10)]
 
 
 def test_a_compressed_body_is_unpacked_on_another_thread(
