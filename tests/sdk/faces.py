@@ -7,10 +7,10 @@ a face cannot have stands in ``cannot`` beforehand, with the reason.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
@@ -22,24 +22,28 @@ from attrs import frozen
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
+    ConsumeFromWhere,
     ConsumeOrderlyContext,
     ConsumeOrderlyStatus,
     DefaultLitePullConsumer,
+    DefaultMQAdminExt,
     DefaultMQPushConsumer,
     Delivery,
+    DeliveryEndedError,
     MessageExt,
     MessageListenerOrderly,
     MessageModel,
     MessageQueue,
+    aio,
 )
+from tests.sdk.desk import HELD_S, Desk, Loop
 from tests.sdk.listeners import ONE_SECOND_LEVEL, SOON_MS
 
 SOON_AGAIN_MS = 10
 """How often what is missing is asked for again, and how long a queue waits in order."""
 
-
-HELD_S = 120.0
-_COUNTING = threading.Lock()
+INVISIBLE_MS = 5_000
+"""The shortest time that a pop may hide messages: then they come again by themselves."""
 
 
 class Case(Enum):
@@ -58,72 +62,6 @@ class Case(Enum):
     SUSPEND = "suspend and resume"
     FLOW_CONTROL = "flow control"
     SHUTDOWN = "shutdown in every state"
-
-
-class Desk:
-    """The program behind a face: it notes each message, and says whether it is handled.
-
-    ``stop`` lets every call wait until `go_on`; an end of the test lets all go. ``inside`` are the
-    queues that have a message in a call; ``overlaps`` those that had two at a time.
-    """
-
-    def __init__(
-        self,
-        handles: Callable[[MessageExt], bool] = lambda _message: True,
-        *,
-        beside: Desk | None = None,
-    ) -> None:
-        self.inside: Counter[int] = Counter() if beside is None else beside.inside
-        self.overlaps: list[int] = [] if beside is None else beside.overlaps
-        self._handles = handles
-        self._lock = threading.Lock()
-        self._may_go = threading.Event()
-        self._may_go.set()
-        self.entered = threading.Event()
-        self.messages: list[MessageExt] = []
-        self.attempts: list[int] = []
-
-    def __call__(self, message: MessageExt) -> bool:
-        """Note a message; whether it is handled."""
-        with _COUNTING:
-            self.inside[message.queue_id] += 1
-            if self.inside[message.queue_id] > 1:
-                self.overlaps.append(message.queue_id)
-        self.entered.set()
-        self._may_go.wait(HELD_S)
-        with _COUNTING:
-            self.inside[message.queue_id] -= 1
-        with self._lock:
-            self.messages.append(message)
-            self.attempts.append(message.reconsume_times + 1)
-        return self._handles(message)
-
-    def stop(self) -> None:
-        """Let calls wait from now on."""
-        self.entered.clear()
-        self._may_go.clear()
-
-    def go_on(self) -> None:
-        """Let all calls go."""
-        self._may_go.set()
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Let calls wait inside this block."""
-        self.stop()
-        try:
-            yield
-        finally:
-            self.go_on()
-
-    @property
-    def bodies(self) -> list[bytes]:
-        """What has come so far."""
-        with self._lock:
-            return [one.body for one in self.messages]
-
-    def __len__(self) -> int:
-        return len(self.messages)
 
 
 class Member(Protocol):
@@ -151,10 +89,30 @@ class Ground:
     group: str
     folder: Path
     """Of this machine: a member that is started again finds what it kept there."""
+    loop: Loop
+    """For members of an event loop."""
 
 
 Start = Callable[[Ground, Desk, dict[str, Any]], Member]
 """Starts a member with further settings."""
+
+
+@frozen
+class Limit:
+    """A bound of what a member holds, and what it says when it fetches nothing more because of it.
+
+    It holds when one queue has a few messages, or all queues of a topic have some more.
+    """
+
+    name: str
+    settings: Mapping[str, int]
+    words: str
+
+
+_PULL_LIMITS = (
+    Limit("queue", {"pull_threshold_for_queue": 3}, "pull_threshold_for_queue 3"),
+    Limit("topic", {"pull_threshold_for_topic": 20}, "messages cached"),
+)
 
 
 @frozen
@@ -164,6 +122,15 @@ class Face:
     name: str
     start: Start
     cannot: Mapping[Case, str]
+    limits: tuple[Limit, ...] = _PULL_LIMITS
+    pops: bool = False
+    """Each member gets messages of all queues, and what it loses comes when it is hidden no more.
+
+    So there is one queue in its assignment, which stands for those of a broker."""
+
+    def queues(self, count: int) -> int:
+        """Say how many entries an assignment of so many queues has."""
+        return 1 if self.pops else count
 
     @property
     def in_order(self) -> bool:
@@ -237,6 +204,118 @@ def _settling_in_order(desk: Desk) -> object:
     return MessageListenerOrderly(listen)  # type: ignore[arg-type] # taken as documented
 
 
+# --- pops -------------------------------------------------------------------------------------
+
+
+def _popping(listener_of: Callable[[Desk], Any]) -> Start:
+    push = _push(listener_of, MessageModel.CLUSTERING)
+
+    def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
+        with DefaultMQAdminExt() as admin:
+            cluster = admin.examine_broker_cluster_info(ground.namesrv_addr)
+            for one in cluster.broker_addr_table.values():
+                address = one.broker_addrs[0]
+                admin.set_message_request_mode(address, ground.topic, ground.group, "POP")
+        pops = {
+            "client_rebalance": False,
+            "consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            "pop_batch_nums": 1,
+            "pop_invisible_time": INVISIBLE_MS,
+        }
+        return push(ground, desk, pops | settings)
+
+    return start
+
+
+def _concurrently_by_attempt(desk: Desk) -> object:
+    def listen(
+        messages: list[MessageExt], _context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        if all(map(desk, messages)):
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        return ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+    return listen
+
+
+# --- asyncio ----------------------------------------------------------------------------------
+
+
+class _Tasks:
+    """A program of tasks, which lets a desk have each message."""
+
+    def __init__(self, consumer: aio.Consumer, loop: Loop, desk: Desk) -> None:
+        self.consumer = consumer
+        self._loop = loop
+        self._desk = desk
+
+    def start(self, *, iterates: bool = False) -> None:
+        self._wait_for(self.consumer.start())
+        if iterates:
+            self._loop.begin(self._iterate())
+
+    async def handles(self, delivery: aio.Delivery) -> bool:
+        return await self._loop.off(self._desk, delivery.message)
+
+    async def listen(self, delivery: aio.Delivery) -> None:
+        """Say nothing of what is handled."""
+        if not await self.handles(delivery):
+            with suppress(DeliveryEndedError):  # it comes again anyway
+                await delivery.nack(timedelta(seconds=1))
+
+    async def listen_in_order(self, delivery: aio.Delivery) -> None:
+        """Fail for what is not handled."""
+        if not await self.handles(delivery):
+            raise LookupError("the desk does not handle it")
+
+    async def _settle(self, delivery: aio.Delivery) -> None:
+        handled = await self.handles(delivery)
+        with suppress(DeliveryEndedError):  # it comes again anyway
+            await (delivery.ack() if handled else delivery.nack(timedelta(seconds=1)))
+
+    async def _iterate(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            async for delivery in self.consumer:
+                tasks.create_task(self._settle(delivery))
+
+    def _wait_for(self, call: Coroutine[Any, Any, None]) -> None:
+        self._loop.begin(call).result(HELD_S)
+
+    def assigned_queues(self) -> list[MessageQueue]:
+        return self.consumer.assigned_queues()
+
+    def suspend(self) -> None:
+        self.consumer.suspend()
+
+    def resume(self) -> None:
+        self.consumer.resume()
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        self._wait_for(self.consumer.shutdown(timeout))
+
+
+def _on_loop(listener_of: Callable[[_Tasks], Any] | None) -> Start:
+    def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
+        consumer = aio.Consumer(
+            ground.group,
+            **{
+                "namesrv_addr": ground.namesrv_addr,
+                "pull_time_delay_millis_when_exception": SOON_AGAIN_MS,
+                "poll_name_server_interval": SOON_MS,
+                "suspend_current_queue_time_millis": SOON_AGAIN_MS,
+                **settings,
+            },
+        )
+        consumer.subscribe(ground.topic)
+        tasks = _Tasks(consumer, ground.loop, desk)
+        if listener_of is not None:
+            consumer.register_message_listener(listener_of(tasks))
+        tasks.start(iterates=listener_of is None)
+        return tasks
+
+    return start
+
+
 # --- lite pull --------------------------------------------------------------------------------
 
 
@@ -295,8 +374,12 @@ _SIDE_BY_SIDE = "listeners run side by side"
 
 _COMMITTED = "a program commits an offset, and what it did not handle is its own business"
 
+_NEVER_LAST = "a popped message that fails is hidden ever longer, and given up after four hours"
+
 _ANY_ORDER = {Case.IN_ORDER: _SIDE_BY_SIDE}
 _SHARED = {Case.ONCE: _AGAIN}
+_POPPED = {Case.DEAD_LETTERS: _NEVER_LAST}
+_POP_LIMITS = (Limit("queue", {"pop_threshold_for_queue": 3}, "pop_threshold_for_queue 3"),)
 _TO_EACH = {
     Case.DEAD_LETTERS: _NO_GRAVE,
     Case.REBALANCE: _EACH_HAS_ALL,
@@ -323,6 +406,16 @@ FACES = (
             Case.IN_ORDER: "a program may still have a batch of a queue that is another member's",
         },
     ),
+    *(
+        Face(name, _popping(listener_of), _SHARED | _ANY_ORDER | _POPPED, _POP_LIMITS, pops=True)
+        for name, listener_of in (
+            ("pop", _concurrently_by_attempt),
+            ("pop settled by the program", _settling),
+        )
+    ),
+    Face("asyncio", _on_loop(None), _SHARED | _ANY_ORDER),
+    Face("asyncio listener", _on_loop(lambda tasks: tasks.listen), _SHARED | _ANY_ORDER),
+    Face("asyncio in order", _on_loop(lambda tasks: aio.Orderly(tasks.listen_in_order)), _SHARED),
 )
 """All faces; each runs every case that it can."""
 
@@ -331,3 +424,14 @@ def each_face(case: Case) -> pytest.MarkDecorator:
     """Run a test for every face that can have the case."""
     able = [face for face in FACES if case not in face.cannot]
     return pytest.mark.parametrize("face", able, ids=[face.name.replace(" ", "-") for face in able])
+
+
+def each_limit(test: Any) -> Any:  # Any: pytest has no name for a marked test
+    """Run a test for every limit of every face that can have the case of flow control."""
+    cells = [
+        pytest.param(face, limit, id=f"{limit.name}-{face.name.replace(' ', '-')}")
+        for face in FACES
+        if Case.FLOW_CONTROL not in face.cannot
+        for limit in face.limits
+    ]
+    return pytest.mark.parametrize(("face", "limit"), cells)(test)
