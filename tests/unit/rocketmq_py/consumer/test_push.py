@@ -287,6 +287,7 @@ def test_a_condition_can_replace_tags_while_the_consumer_runs() -> None:
     assert inbox.bodies == [b"by tag", b"by size"]
 
 
+@pytest.mark.case("T70")
 @pytest.mark.parametrize("condition", ["size > '5'", "(size", "5", "size BETWEEN 9 AND 1"])
 def test_a_condition_that_is_wrong_fails_the_start(broker: EmbeddedBroker, condition: str) -> None:
     wrong = consumer("G", broker.namesrv_addr, Inbox(), {})
