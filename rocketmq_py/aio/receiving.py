@@ -157,8 +157,7 @@ class Listening(Receiver):
                     exc_info=True,
                 )
             if not delivery.is_settled:
-                with suppress(DeliveryEndedError):
-                    delivery.nack()
+                core.fail(delivery)
             if not isinstance(error, Exception):
                 raise
         else:

@@ -17,7 +17,7 @@ from tests.interop.java_tools import CACHE, ROOT
 from tests.pages import commands_of, files_of, is_as_shown, printed
 
 ROOM = "tests/sdk"
-TESTS = 311
+TESTS = 340
 """In the room, without the slow ones. Each is run or skipped on every broker."""
 DELAYS = "tests/sdk/test_delays.py"
 LONG_SECONDS = 1_700

@@ -141,17 +141,24 @@ class Face:
 # --- push -------------------------------------------------------------------------------------
 
 
+def _quick(ground: Ground, model: MessageModel) -> dict[str, Any]:
+    """Give settings of a member that does not wait for long between two tries."""
+    return {
+        "namesrv_addr": ground.namesrv_addr,
+        "message_model": model,
+        "pull_time_delay_millis_when_exception": SOON_AGAIN_MS,
+        "poll_name_server_interval": SOON_MS,
+        "suspend_current_queue_time_millis": SOON_AGAIN_MS,
+        "local_offset_store_dir": ground.folder,
+    }
+
+
 def _push(listener_of: Callable[[Desk], Any], model: MessageModel) -> Start:
     def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
         consumer = DefaultMQPushConsumer(
             ground.group,
             **{
-                "namesrv_addr": ground.namesrv_addr,
-                "message_model": model,
-                "pull_time_delay_millis_when_exception": SOON_AGAIN_MS,
-                "poll_name_server_interval": SOON_MS,
-                "suspend_current_queue_time_millis": SOON_AGAIN_MS,
-                "local_offset_store_dir": ground.folder,
+                **_quick(ground, model),
                 **settings,
             },
         )
@@ -207,8 +214,8 @@ def _settling_in_order(desk: Desk) -> object:
 # --- pops -------------------------------------------------------------------------------------
 
 
-def _popping(listener_of: Callable[[Desk], Any]) -> Start:
-    push = _push(listener_of, MessageModel.CLUSTERING)
+def _popping(of_broker: Start) -> Start:
+    """Let brokers assign the queues, and the group pop them."""
 
     def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
         with DefaultMQAdminExt() as admin:
@@ -222,7 +229,7 @@ def _popping(listener_of: Callable[[Desk], Any]) -> Start:
             "pop_batch_nums": 1,
             "pop_invisible_time": INVISIBLE_MS,
         }
-        return push(ground, desk, pops | settings)
+        return of_broker(ground, desk, pops | settings)
 
     return start
 
@@ -263,8 +270,8 @@ class _Tasks:
             with suppress(DeliveryEndedError):  # it comes again anyway
                 await delivery.nack(timedelta(seconds=1))
 
-    async def listen_in_order(self, delivery: aio.Delivery) -> None:
-        """Fail for what is not handled."""
+    async def listen_or_raise(self, delivery: aio.Delivery) -> None:
+        """Raise for what is not handled."""
         if not await self.handles(delivery):
             raise LookupError("the desk does not handle it")
 
@@ -294,15 +301,14 @@ class _Tasks:
         self._wait_for(self.consumer.shutdown(timeout))
 
 
-def _on_loop(listener_of: Callable[[_Tasks], Any] | None) -> Start:
+def _on_loop(
+    listener_of: Callable[[_Tasks], Any] | None, model: MessageModel = MessageModel.CLUSTERING
+) -> Start:
     def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
         consumer = aio.Consumer(
             ground.group,
             **{
-                "namesrv_addr": ground.namesrv_addr,
-                "pull_time_delay_millis_when_exception": SOON_AGAIN_MS,
-                "poll_name_server_interval": SOON_MS,
-                "suspend_current_queue_time_millis": SOON_AGAIN_MS,
+                **_quick(ground, model),
                 **settings,
             },
         )
@@ -314,6 +320,10 @@ def _on_loop(listener_of: Callable[[_Tasks], Any] | None) -> Start:
         return tasks
 
     return start
+
+
+def _in_order(tasks: _Tasks) -> aio.Orderly:
+    return aio.Orderly(tasks.listen_or_raise)
 
 
 # --- lite pull --------------------------------------------------------------------------------
@@ -378,8 +388,6 @@ _NEVER_LAST = "a popped message that fails is hidden ever longer, and given up a
 
 _ANY_ORDER = {Case.IN_ORDER: _SIDE_BY_SIDE}
 _SHARED = {Case.ONCE: _AGAIN}
-_POPPED = {Case.DEAD_LETTERS: _NEVER_LAST}
-_POP_LIMITS = (Limit("queue", {"pop_threshold_for_queue": 3}, "pop_threshold_for_queue 3"),)
 _TO_EACH = {
     Case.DEAD_LETTERS: _NO_GRAVE,
     Case.REBALANCE: _EACH_HAS_ALL,
@@ -406,16 +414,28 @@ FACES = (
             Case.IN_ORDER: "a program may still have a batch of a queue that is another member's",
         },
     ),
-    *(
-        Face(name, _popping(listener_of), _SHARED | _ANY_ORDER | _POPPED, _POP_LIMITS, pops=True)
-        for name, listener_of in (
-            ("pop", _concurrently_by_attempt),
-            ("pop settled by the program", _settling),
-        )
-    ),
     Face("asyncio", _on_loop(None), _SHARED | _ANY_ORDER),
     Face("asyncio listener", _on_loop(lambda tasks: tasks.listen), _SHARED | _ANY_ORDER),
-    Face("asyncio in order", _on_loop(lambda tasks: aio.Orderly(tasks.listen_in_order)), _SHARED),
+    Face("asyncio in order", _on_loop(_in_order), _SHARED),
+    Face(
+        "asyncio broadcasting",
+        _on_loop(lambda tasks: tasks.listen_or_raise, _BROADCAST),
+        _TO_EACH | _ANY_ORDER | {Case.RETRY: _ONCE},
+    ),
+    *(
+        Face(
+            name,
+            _popping(of_broker),
+            _SHARED | _ANY_ORDER | {Case.DEAD_LETTERS: _NEVER_LAST},
+            (Limit("queue", {"pop_threshold_for_queue": 3}, "pop_threshold_for_queue 3"),),
+            pops=True,
+        )
+        for name, of_broker in (
+            ("pop", _push(_concurrently_by_attempt, _CLUSTER)),
+            ("pop settled by the program", _push(_settling, _CLUSTER)),
+            ("asyncio pop", _on_loop(None)),
+        )
+    ),
 )
 """All faces; each runs every case that it can."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from rocketmq_py.clock import wall_ms
-from rocketmq_py.consumer.core.outcome import DEAD, DONE
-from rocketmq_py.errors import DeliveryEndedError
+from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, DONE
+from rocketmq_py.errors import DeliveryEndedError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from rocketmq_py.consumer.core.lane import Lane
@@ -176,6 +177,15 @@ class Delivery:
         outcome = self._settlement.outcome
         state = "open" if outcome is None else f"settled as {outcome}"
         return f"Delivery({self.message.msg_id} of {self.queue}, attempt {self.attempt}, {state})"
+
+
+def fail(delivery: Delivery) -> None:
+    """Do what follows when a listener has failed: the messages come again, or are passed over."""
+    with suppress(DeliveryEndedError):
+        try:
+            delivery.nack()
+        except UnsupportedOperationError:  # they are passed over, and that is logged
+            delivery._settlement.end(AS_ATTEMPT)  # noqa: SLF001 - of this module
 
 
 def _milliseconds(delay: object) -> int:
