@@ -26,7 +26,6 @@ from rocketmq_py import (
     ConsumeOrderlyContext,
     ConsumeOrderlyStatus,
     DefaultLitePullConsumer,
-    DefaultMQAdminExt,
     DefaultMQPushConsumer,
     Delivery,
     DeliveryEndedError,
@@ -38,6 +37,7 @@ from rocketmq_py import (
 )
 from tests.sdk.desk import HELD_S, Desk, Loop
 from tests.sdk.listeners import ONE_SECOND_LEVEL, SOON_MS
+from tests.sdk.request_mode import set_mode
 
 SOON_AGAIN_MS = 10
 """How often what is missing is asked for again, and how long a queue waits in order."""
@@ -218,11 +218,7 @@ def _popping(of_broker: Start) -> Start:
     """Let brokers assign the queues, and the group pop them."""
 
     def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
-        with DefaultMQAdminExt() as admin:
-            cluster = admin.examine_broker_cluster_info(ground.namesrv_addr)
-            for one in cluster.broker_addr_table.values():
-                address = one.broker_addrs[0]
-                admin.set_message_request_mode(address, ground.topic, ground.group, "POP")
+        set_mode(ground.namesrv_addr, ground.topic, ground.group, "POP")
         pops = {
             "client_rebalance": False,
             "consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,

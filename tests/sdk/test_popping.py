@@ -15,7 +15,6 @@ from embedded_broker import EmbeddedBroker
 from embedded_broker.pytest_plugin import Consumers, Store
 from rocketmq_py import (
     ConsumeFromWhere,
-    DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Delivery,
@@ -24,6 +23,7 @@ from rocketmq_py import (
 )
 from tests.sdk.conftest import GUARD_S, Forward
 from tests.sdk.listeners import SOON_MS, Held, queues_of
+from tests.sdk.request_mode import set_mode
 from tests.sdk.test_crashes import killed
 from tests.sdk.test_listening import dead_letters
 from tests.unit.rocketmq_py.consumer.inbox import DONE, LATER, Inbox
@@ -35,13 +35,6 @@ INVISIBLE_MS = 5_000
 """The shortest time that a pop may hide messages."""
 
 
-def set_mode(broker: EmbeddedBroker, topic: str, group: str, mode: str) -> None:
-    with DefaultMQAdminExt() as admin:
-        cluster = admin.examine_broker_cluster_info(broker.namesrv_addr)
-        for one in cluster.broker_addr_table.values():
-            admin.set_message_request_mode(one.broker_addrs[0], topic, group, mode)
-
-
 @pytest.fixture
 def pop(
     rocketmq_broker: EmbeddedBroker,
@@ -50,7 +43,7 @@ def pop(
     rocketmq_consumer: Consumers,
 ) -> Pop:
     """Starts a member of the group of this test, which pops the topic of this test."""
-    set_mode(rocketmq_broker, rocketmq_topic, rocketmq_group, "POP")
+    set_mode(rocketmq_broker.namesrv_addr, rocketmq_topic, rocketmq_group, "POP")
 
     def start(listener: object, **settings: Any) -> DefaultMQPushConsumer:  # Any: of a setting
         return rocketmq_consumer(
@@ -216,7 +209,7 @@ def test_what_is_not_set_to_popping_is_pulled(
             seen.update(message.body for message in messages)
         return DONE
 
-    set_mode(rocketmq_broker, rocketmq_topic, rocketmq_group, "PULL")
+    set_mode(rocketmq_broker.namesrv_addr, rocketmq_topic, rocketmq_group, "PULL")
     consumer = pop(count)
     until(lambda: numbers_of(consumer, rocketmq_topic) == [0, 1, 2, 3], GUARD_S)
     bodies = send(rocketmq_producer, rocketmq_topic, 8)
@@ -235,7 +228,7 @@ def test_an_administrator_changes_the_mode_while_consumers_run(
     consumer = pop(inbox)
     until(lambda: numbers_of(consumer, rocketmq_topic) == [ALL], GUARD_S)
     for mode, numbers in (("PULL", [0, 1, 2, 3]), ("POP", [ALL])):
-        set_mode(rocketmq_broker, rocketmq_topic, rocketmq_group, mode)
+        set_mode(rocketmq_broker.namesrv_addr, rocketmq_topic, rocketmq_group, mode)
         consumer.resume()  # works the assignment out again, now
         until(lambda numbers=numbers: numbers_of(consumer, rocketmq_topic) == numbers, GUARD_S)  # type: ignore[misc]
         send(rocketmq_producer, rocketmq_topic, 8)
