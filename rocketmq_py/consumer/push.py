@@ -161,7 +161,7 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
         """Pull again, and rebalance."""
         member = self._running()
         member.intake.resume()
-        member.engine.rebalance_soon()
+        member.engine.rebalance_soon(member.group)
 
     # --- while it runs ------------------------------------------------------------------------
 
