@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.rebalance import Ownership
     from rocketmq_py.consumer.core.shares import Assigned, Share
     from rocketmq_py.consumer.core.sources import Source
-    from rocketmq_py.consumer.dispatch.listener_calls import Handler
-    from rocketmq_py.consumer.dispatch.pool import Workers
+    from rocketmq_py.consumer.dispatch.listener_calls import Handler, Workers
     from rocketmq_py.consumer.hooks import Hooks
     from rocketmq_py.consumer.listener import Listening
     from rocketmq_py.consumer.settings import (

@@ -6,6 +6,7 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.core.locks import QueueLocks
 from tests.client_instances import started_instance
 from tests.interop.conftest import OnBoth
+from tests.waiting import until
 
 TOPIC, GROUP = "LocksOfPython", "LocksOfPythonGroup"
 
@@ -23,10 +24,10 @@ def test_a_queue_is_lent_to_one_member_until_it_is_given_back(on_both: OnBoth) -
         mine, *others = sorted(queues)
         assert one.lock([mine]) == {mine}
         assert two.lock(queues) == set(others)
-        two.unlock(mine, oneway=False)  # not its own
+        two.unlock(mine)  # not its own
         assert one.lock(queues) == {mine}
         assert one.is_held(mine, monotonic())
-        one.unlock(mine, oneway=False)
-        assert two.lock(queues) == queues
-        two.unlock_all()
-        assert one.lock(queues) == queues
+        one.unlock(mine)
+        until(lambda: two.lock(queues) == queues)
+        two.close(0)
+        until(lambda: one.lock(queues) == queues)

@@ -7,9 +7,10 @@ another one may begin. This module must not know when a lock is wanted. Facts: `
 """
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
+from rocketmq_py.client.activity import Book
 from rocketmq_py.client.asking import Asker, Broker, Question
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
@@ -45,8 +46,8 @@ class _Claim:
 class QueueLocks:
     """Locks of one member of a group. Every method may be called by any thread; none raises.
 
-    `lock`, `unlock` and `unlock_all` wait for brokers, up to `LOCK_TIMEOUT_MS`. What a broker does
-    not answer, or refuses, is reported through the client's ``absences``.
+    `lock` and `renew` wait for brokers, up to `LOCK_TIMEOUT_MS`. What a broker does not answer, or
+    refuses, is reported through the client's ``absences``.
     """
 
     def __init__(self, engine: ClientInstance, group: str) -> None:
@@ -55,6 +56,8 @@ class QueueLocks:
         self._group = group
         self._lock = threading.Lock()
         self._claims: dict[MessageQueue, _Claim] = {}
+        self._asked = Book(f"group {group}", "questions for locks")
+        self._is_closed = False
 
     def is_held(self, queue: MessageQueue, now: float) -> bool:
         """Whether the lock of a queue counts at ``now``, seconds of `rocketmq_py.clock.monotonic`.
@@ -69,27 +72,33 @@ class QueueLocks:
 
         One request goes to each broker, to all at the same time. A queue that a broker does not
         give is lost at once. A broker that does not answer takes nothing away: what it gave
-        before counts until its time is over.
+        before counts until its time is over. After `close` nobody is asked.
         """
-        with self._lock:
-            claims = {queue: self._claims.setdefault(queue, _Claim()) for queue in queues}
-        return self._ask_for(claims)
+        return self._ask_for(
+            lambda: {one: self._claims.setdefault(one, _Claim()) for one in queues}
+        )
 
     def renew(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
         """Ask again for those queues that are held or were asked for; as `lock`.
 
         One that was given back meanwhile is not asked for.
         """
-        with self._lock:
-            claims = {queue: self._claims[queue] for queue in queues if queue in self._claims}
-        return self._ask_for(claims)
+        return self._ask_for(
+            lambda: {one: self._claims[one] for one in queues if one in self._claims}
+        )
 
-    def _ask_for(self, claims: Mapping[MessageQueue, _Claim]) -> frozenset[MessageQueue]:
+    def _ask_for(self, claim: Callable[[], dict[MessageQueue, _Claim]]) -> frozenset[MessageQueue]:
+        with self._asked.working():
+            with self._lock:
+                claims = {} if self._is_closed else claim()
+            return self._answers(claims)
+
+    def _answers(self, claims: Mapping[MessageQueue, _Claim]) -> frozenset[MessageQueue]:
         until = monotonic() + LOCK_TRUST_S  # not from the answer on: the lease began before that
         wanted = _by_broker(claims)
         given: set[MessageQueue] = set()
         answered: set[MessageQueue] = set()
-        for broker_name, answer in self._ask(RequestCode.LOCK_BATCH_MQ, wanted).items():
+        for broker_name, answer in self._ask(wanted).items():
             try:
                 body = LockBatchResponse.decode(answer)
             except RocketMQError as error:
@@ -126,7 +135,7 @@ class QueueLocks:
                 _named(lost),
             )
         # Given back while the broker was asked; who gave them back may have been heard first.
-        self._give_back(_by_broker(unwanted), oneway=True)
+        self._give_back(unwanted)
         return frozenset(held)
 
     def doubt(self, queue: MessageQueue) -> None:
@@ -138,28 +147,29 @@ class QueueLocks:
             if queue in self._claims:
                 self._claims[queue] = _Claim()  # answers that are on their way do not count
 
-    def unlock(self, queue: MessageQueue, *, oneway: bool) -> None:
-        """Give a queue back; it is held no longer, whatever becomes of the request.
-
-        ``oneway``: no answer is wanted, nothing is waited for.
-        """
+    def unlock(self, queue: MessageQueue) -> None:
+        """Give a queue back; it is held no longer. No answer is waited for."""
         with self._lock:
             claim = self._claims.pop(queue, None)
         if claim is not None:
-            self._give_back(_by_broker([queue]), oneway=oneway)
+            self._give_back([queue])
 
-    def unlock_all(self, *, oneway: bool = False) -> None:
-        """Give back every queue that a broker may have given, as `unlock` does."""
+    def close(self, timeout: float) -> None:
+        """Give every queue back and ask for none any more.
+
+        Waits up to ``timeout`` seconds for questions that are under way: a broker may work on them
+        after the request that gives their queues back.
+        """
+        with self._lock:
+            self._is_closed = True
+        self._asked.wait_until_empty(timeout)
         with self._lock:
             queues, self._claims = list(self._claims), {}
-        self._give_back(_by_broker(queues), oneway=oneway)
+        self._give_back(queues)
 
-    def _give_back(self, queues: _ByBroker, *, oneway: bool) -> None:
+    def _give_back(self, queues: Collection[MessageQueue]) -> None:
         code = RequestCode.UNLOCK_BATCH_MQ
-        if not oneway:
-            self._ask(code, queues)
-            return
-        for broker_name, given_back in queues.items():
+        for broker_name, given_back in _by_broker(queues).items():
             question = self._question(code, broker_name, given_back)
             try:
                 address = self._asker.address(_master(broker_name, given_back))
@@ -167,8 +177,9 @@ class QueueLocks:
             except RocketMQError as error:
                 self._failed(code, broker_name, given_back, error)
 
-    def _ask(self, code: RequestCode, queues: _ByBroker) -> dict[str, bytes]:
-        """Ask brokers side by side about their queues; return what those said who agreed."""
+    def _ask(self, queues: _ByBroker) -> dict[str, bytes]:
+        """Ask brokers side by side for queues; return what those said who answered."""
+        code = RequestCode.LOCK_BATCH_MQ
         questions = {name: self._question(code, name, ours) for name, ours in queues.items()}
         agreed: dict[str, bytes] = {}
         for broker_name, told in self._asker.ask_all(questions, LOCK_TIMEOUT_MS).items():

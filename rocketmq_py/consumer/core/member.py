@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
+from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.core.intake import Intake
 from rocketmq_py.consumer.core.rebalance import Rebalancer, Unguarded
 from rocketmq_py.consumer.subscription_check import check_subscriptions
@@ -168,8 +169,10 @@ class GroupMember(Generic[_Dispatch_co]):
         Then the last offsets are written and every queue is dropped: later results are thrown
         away. A step that fails does not keep the next ones from their turn.
         """
+        deadline = monotonic() + timeout
         with ExitStack() as steps:  # called from the last to the first
             steps.callback(self.engine.unregister_consumer, self.group)
+            steps.callback(lambda: self.parts.ownership.leave(deadline - monotonic()))
             steps.callback(self.rebalancer.drop_all)
             steps.callback(self.persist_offsets)
             steps.callback(self.parts.progress.end)

@@ -63,6 +63,9 @@ class Ownership(Protocol):
     def given_back(self, lane: Lane) -> None:
         """Note that the lane was dropped. Must not block."""
 
+    def leave(self, timeout: float) -> None:
+        """Let nothing stay taken, after the last lane was dropped. Blocks up to so many seconds."""
+
 
 class Unguarded:
     """Queues are taken as the share says."""
@@ -83,6 +86,9 @@ class Unguarded:
 
     def given_back(self, lane: Lane) -> None:
         """Nobody needs to know."""
+
+    def leave(self, timeout: float) -> None:
+        """Nothing stays taken."""
 
 
 @define(eq=False, repr=False, kw_only=True)

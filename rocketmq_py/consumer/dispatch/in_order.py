@@ -31,9 +31,9 @@ from rocketmq_py.consumer.dispatch.listener_calls import (
     HandlingSettings,
     ListenerCalls,
     Verdict,
-    ended,
+    Workers,
 )
-from rocketmq_py.consumer.dispatch.pool import NOT_READY, Workers
+from rocketmq_py.consumer.dispatch.pool import NOT_READY
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
@@ -101,6 +101,7 @@ class OrderlyDispatch:
     def _own_calls(self) -> ListenerCalls:
         return ListenerCalls(
             group=self._group,
+            engine=self._engine,
             settings=self._settings,
             handler=self._handler,
             clock=self._clock,
@@ -142,7 +143,7 @@ class OrderlyDispatch:
     def close(self, timeout: float) -> bool:
         """Drop what waits and wait for running listeners; False when one still runs."""
         self._closes = True
-        return self.pool.close(timeout, drop=True)
+        return self.calls.close(self.pool, timeout)
 
     def sweep(self, lanes: Iterable[Lane]) -> int:
         """Take back what the program has not settled `consume_timeout` minutes after it got it.
@@ -213,6 +214,15 @@ class OrderlyDispatch:
                     return  # the end of the call gives it back
         self._unlock(lane.queue)
 
+    def leave(self, timeout: float) -> None:
+        """Give all locks back, those included that brokers are just asked for.
+
+        But for queues whose messages the program has still: their locks end by themselves, a minute
+        after they were asked for.
+        """
+        if self._locks is not None:
+            self._locks.close(timeout)
+
     def closed_gate(self, lane: Lane) -> str | None:
         """Say that a lane is not fetched while its lock is not held."""
         return None if self.keeps(lane) else "the broker has not given its lock to this member"
@@ -231,7 +241,7 @@ class OrderlyDispatch:
 
     def _unlock(self, queue: MessageQueue) -> None:
         if self._locks is not None and self._engine.is_running:
-            self._locks.unlock(queue, oneway=True)
+            self._locks.unlock(queue)
 
     # --- one lane's turn --------------------------------------------------------------------
 
@@ -410,7 +420,6 @@ class OrderlyDispatch:
 
         Not on the pool: its calls may all wait for what they settle.
         """
-        settling: Future[None] = Future()
 
         def settle() -> Sequence[MessageExt]:
             done = len(messages) if isinstance(outcome, Done) else 0
@@ -418,10 +427,7 @@ class OrderlyDispatch:
             is_lost = isinstance(outcome, Dead) and not lane.dropped
             return [one for one in messages if is_lost and lane.holds(one)]
 
-        end = partial(ended, settling, settle, self._group)
-        if not self._engine.submit_background(end):
-            end()
-        return settling
+        return self.calls.settle(settle)
 
     def _go_on(
         self, lane: Lane, order: _Order, messages: Sequence[MessageExt], verdict: Verdict

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from enum import Enum
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeA
 
 from attrs import define, field
 
+from rocketmq_py.client.activity import Book
+from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.core.delivery import Delivery, Settle, Settlement
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Done, Outcome
 from rocketmq_py.consumer.dispatch.bodies import Bodies
@@ -28,6 +30,7 @@ from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.properties import Prop
 
 if TYPE_CHECKING:
+    from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.clock import Clock
     from rocketmq_py.consumer.core.lane import Lane
     from rocketmq_py.consumer.dispatch.bodies import Unpacked
@@ -98,6 +101,26 @@ class Called(NamedTuple):
     settlement: Settlement | None = None
 
 
+class Workers(Protocol):
+    """Who runs the calls of a dispatch: a `WorkerPool`, or what stands for one."""
+
+    @property
+    def unfinished(self) -> int:
+        """Calls that wait or run."""
+
+    def submit(self, task: Callable[..., object], *args: object) -> bool:
+        """Run ``task(*args)``; False when it is closed."""
+
+    def submit_all(self, tasks: Iterable[Callable[[], object]]) -> bool:
+        """Begin tasks in their order; False when it is closed."""
+
+    def resize(self, threads: int) -> None:
+        """Change how many run at a time."""
+
+    def close(self, timeout: float, *, drop: bool = False) -> bool:
+        """Refuse new tasks and wait for those that run; False when one still does."""
+
+
 class HandlingSettings(Protocol):
     """What bounds the bodies that listeners hold, and the minutes that one call may take."""
 
@@ -118,6 +141,7 @@ class ListenerCalls:
     """
 
     _group: str
+    _engine: ClientInstance
     _settings: HandlingSettings
     _handler: Handler
     _clock: Clock
@@ -125,10 +149,15 @@ class ListenerCalls:
     _bury: PlanOfLane
     _hooks: Hooks = field(factory=Hooks)
     bodies: Bodies = field(init=False)
+    settling: Book = field(init=False)
 
     @bodies.default
     def _own_bodies(self) -> Bodies:
         return Bodies(self._settings)
+
+    @settling.default
+    def _own_book(self) -> Book:
+        return Book(f"group {self._group}", "deliveries being settled")
 
     def call(self, lane: Lane, messages: Sequence[MessageExt], settle: Settle) -> Called:
         """Let the listener handle messages of a lane; ``settle`` does what a program decides."""
@@ -159,6 +188,31 @@ class ListenerCalls:
             status = "" if verdict.status is None else verdict.status.name
             self._after(context, batch.messages, status, verdict.problem)
         return Called(batch.messages, verdict, refused, batch.waiting)
+
+    def settle(
+        self, settle: Callable[[], Sequence[MessageExt]], *, at_once: bool = False
+    ) -> Future[None]:
+        """Do what a program has decided, in background unless ``at_once``.
+
+        ``settle`` returns the messages that no broker took. The future ends when it is done, with
+        an error when there are any.
+        """
+        settling: Future[None] = Future()
+        self.settling.enter(settling)
+        end = partial(self._settle, settling, settle)
+        if at_once or not self._engine.submit_background(end):
+            end()
+        return settling
+
+    def close(self, workers: Workers, timeout: float) -> bool:
+        """Drop calls that wait; wait for those that run, and for what programs have decided.
+
+        False when a call still runs after ``timeout`` seconds.
+        """
+        deadline = monotonic() + timeout
+        ended = workers.close(timeout, drop=True)
+        self.settling.wait_until_empty(deadline - monotonic())
+        return ended
 
     def age_ms(self, message: MessageExt) -> int:
         """Return how long ago a listener got a message; -1 when none had it."""
@@ -213,6 +267,23 @@ class ListenerCalls:
 
         return tell
 
+    def _settle(self, settling: Future[None], settle: Callable[[], Sequence[MessageExt]]) -> None:
+        problem: BaseException | None = None
+        try:
+            kept = settle()
+        except BaseException as error:  # noqa: BLE001 - whoever settles is told
+            problem, kept = error, ()
+        if kept:
+            problem = MQClientException(
+                f"group {self._group}: no broker took {len(kept)} messages back, the log says why: "
+                "they are handed over again by this consumer"
+            )
+        self.settling.leave(settling)
+        if problem is None:
+            settling.set_result(None)
+        else:
+            settling.set_exception(problem)
+
     def _close(self, lane: Lane, batch: Unpacked) -> None:
         if batch.size:
             lane.grow(-batch.size)
@@ -232,21 +303,3 @@ class ListenerCalls:
             message.reconsume_times + 1,
             error,
         )
-
-
-def ended(settling: Future[None], settle: Callable[[], Sequence[MessageExt]], group: str) -> None:
-    """Settle, and end the future of whoever did so: with an error when a broker is missing."""
-    try:
-        kept = settle()
-    except BaseException as error:  # noqa: BLE001 - whoever settles is told
-        settling.set_exception(error)
-        return
-    if kept:
-        settling.set_exception(
-            MQClientException(
-                f"group {group}: no broker took {len(kept)} messages back, the log says why: they "
-                "are handed over again by this consumer"
-            )
-        )
-    else:
-        settling.set_result(None)

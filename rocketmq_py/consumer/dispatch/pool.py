@@ -24,7 +24,7 @@ from rocketmq_py.consumer.dispatch.listener_calls import (
     Handler,
     HandlingSettings,
     ListenerCalls,
-    ended,
+    Workers,
 )
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.logs import get_logger
@@ -49,26 +49,6 @@ class PoolSettings(HandlingSettings, Protocol):
 
     consume_thread_min: int
     consume_message_batch_max_size: int
-
-
-class Workers(Protocol):
-    """Who runs the calls of a dispatch: a `WorkerPool`, or what stands for one."""
-
-    @property
-    def unfinished(self) -> int:
-        """Calls that wait or run."""
-
-    def submit(self, task: Callable[..., object], *args: object) -> bool:
-        """Run ``task(*args)``; False when it is closed."""
-
-    def submit_all(self, tasks: Iterable[Callable[[], object]]) -> bool:
-        """Begin tasks in their order; False when it is closed."""
-
-    def resize(self, threads: int) -> None:
-        """Change how many run at a time."""
-
-    def close(self, timeout: float, *, drop: bool = False) -> bool:
-        """Refuse new tasks and wait for those that run; False when one still does."""
 
 
 @define(eq=False)
@@ -112,6 +92,7 @@ class PoolDispatch:
     def _own_calls(self) -> ListenerCalls:
         return ListenerCalls(
             group=self._group,
+            engine=self._engine,
             settings=self._settings,
             handler=self._handler,
             clock=self._clock,
@@ -174,7 +155,7 @@ class PoolDispatch:
 
     def close(self, timeout: float) -> bool:
         """Drop what waits and wait for running listeners; False when one still runs."""
-        return self.pool.close(timeout, drop=True)
+        return self.calls.close(self.pool, timeout)
 
     def _run(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         if lane.dropped:
@@ -218,12 +199,8 @@ class PoolDispatch:
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
     ) -> Future[None]:
         """Settle at once what needs no broker, and the rest in background."""
-        settling: Future[None] = Future()
         settle = partial(self._settle, lane, messages, outcome)
-        end = partial(ended, settling, settle, self._group)
-        if isinstance(outcome, Done) or not self._engine.submit_background(end):
-            end()
-        return settling
+        return self.calls.settle(settle, at_once=isinstance(outcome, Done))
 
     def _wait_for_room(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         if self._waits % LOG_EVERY == 0:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -30,10 +31,12 @@ from tests.unit.rocketmq_py.consumer.fake_engine import (
     queues_of,
     refusal,
 )
+from tests.waiting import until
 
 LOCK, UNLOCK = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
 FIRST, SECOND, THIRD = queues_of("T", 3)
 ELSEWHERE = MessageQueue("T", "broker-b", 0)
+GUARD_S = 60.0
 OTHER_ADDRESS = "10.0.0.8:10911"
 
 
@@ -170,8 +173,9 @@ def test_a_failed_question_takes_nothing_away_and_is_reported(
     (told,) = caplog.messages
     assert f"locking {FIRST} and 1 more for group {GROUP}" in told
     # What was asked for may be lent all the same: it is given back with the rest.
-    held.unlock_all()
-    assert asked(engine, UNLOCK) == [(ADDRESS, [0, 1])]
+    held.close(0)
+    (command,) = engine.oneways
+    assert [one.queue_id for one in LockBatchRequest.decode(command.body).mq_set] == [0, 1]
 
 
 def test_a_broker_without_a_master_is_not_asked_and_the_others_are(
@@ -198,7 +202,7 @@ def test_a_broker_without_a_master_is_not_asked_and_the_others_are(
     assert mine.lock([FIRST, ELSEWHERE]) == {ELSEWHERE}
     assert asked(engine, LOCK) == [(OTHER_ADDRESS, [0])]
     assert BROKER in caplog.text
-    mine.unlock_all(oneway=True)
+    mine.close(0)
     assert [LockBatchRequest.decode(one.body).mq_set[0].broker_name for one in engine.oneways] == [
         "broker-b"
     ]
@@ -212,25 +216,23 @@ def test_a_broker_that_answers_again_is_told(
     assert "answers again" in caplog.messages[-1]
 
 
-@pytest.mark.parametrize("oneway", [False, True])
 def test_a_queue_is_held_no_longer_when_it_is_given_back(
-    held: QueueLocks, engine: FakeEngine, now: Now, oneway: bool
+    held: QueueLocks, engine: FakeEngine, now: Now
 ) -> None:
-    held.unlock(FIRST, oneway=oneway)
+    held.unlock(FIRST)
     assert not held.is_held(FIRST, now.s)
-    sent = engine.oneways if oneway else engine.called(UNLOCK)
-    (command,) = sent
+    (command,) = engine.oneways
     assert LockBatchRequest.decode(command.body).mq_set == [MessageQueueKey("T", BROKER, 0)]
-    held.unlock(FIRST, oneway=oneway)  # nobody has it from us any more
-    held.unlock_all(oneway=oneway)
-    assert len(engine.oneways) + len(engine.called(UNLOCK)) == 1
+    held.unlock(FIRST)  # nobody has it from us any more
+    held.close(0)
+    assert len(engine.oneways) == 1
 
 
 def test_nothing_is_raised_when_nobody_hears_that_a_queue_is_given_back(
     held: QueueLocks, engine: FakeEngine, now: Now, caplog: pytest.LogCaptureFixture
 ) -> None:
-    del engine.answers[UNLOCK]
-    held.unlock(FIRST, oneway=False)
+    engine.addresses.clear()
+    held.unlock(FIRST)
     assert not held.is_held(FIRST, now.s)
     assert f"unlocking {FIRST}" in caplog.text
 
@@ -242,7 +244,7 @@ def test_a_queue_given_back_while_it_is_asked_for_is_given_back_again(
     answer = engine.answers[LOCK]
 
     def given_back_meanwhile(command: RemotingCommand) -> RemotingCommand:
-        mine.unlock(FIRST, oneway=True)
+        mine.unlock(FIRST)
         return answer(command)
 
     engine.answers[LOCK] = given_back_meanwhile
@@ -259,7 +261,7 @@ def test_a_queue_asked_for_again_meanwhile_is_left_to_the_later_question(
 
     def asked_again_meanwhile(command: RemotingCommand) -> RemotingCommand:
         engine.answers[LOCK] = answer
-        mine.unlock(FIRST, oneway=True)
+        mine.unlock(FIRST)
         assert mine.lock([FIRST]) == {FIRST}
         return answer(command)
 
@@ -267,6 +269,38 @@ def test_a_queue_asked_for_again_meanwhile_is_left_to_the_later_question(
     assert mine.lock([FIRST]) == frozenset()
     assert mine.is_held(FIRST, now.s)
     assert len(engine.oneways) == 1
+
+
+def test_an_end_waits_for_the_question_that_is_under_way_and_gives_back_what_it_brings(
+    engine: FakeEngine, now: Now
+) -> None:
+    mine = QueueLocks(engine, GROUP)
+    answer, is_asked, may_answer = engine.answers[LOCK], threading.Event(), threading.Event()
+
+    def answer_late(command: RemotingCommand) -> RemotingCommand:
+        is_asked.set()
+        may_answer.wait(GUARD_S)
+        return answer(command)
+
+    engine.answers[LOCK] = answer_late
+    with ThreadPoolExecutor(2) as threads:
+        locking = threads.submit(mine.lock, [FIRST])
+        is_asked.wait(GUARD_S)
+        closing = threads.submit(mine.close, GUARD_S)
+        until(lambda: mine._asked.is_waited_for, GUARD_S)
+        assert engine.oneways == []
+        may_answer.set()
+        locking.result(GUARD_S)
+        closing.result(GUARD_S)
+    (command,) = engine.oneways
+    assert LockBatchRequest.decode(command.body).mq_set == [MessageQueueKey("T", BROKER, 0)]
+
+
+def test_after_the_end_no_broker_is_asked_for_a_queue(engine: FakeEngine, now: Now) -> None:
+    mine = QueueLocks(engine, GROUP)
+    mine.close(0)
+    assert mine.lock([FIRST]) == frozenset()
+    assert engine.calls == []
 
 
 # --- on a broker -----------------------------------------------------------------------------
@@ -304,10 +338,10 @@ def test_a_broker_lends_a_queue_to_one_member_until_it_is_given_back_or_60_secon
         assert one.lock([first]) == {first}
         assert two.lock(queues) == {second}
         assert not two.is_held(first, monotonic())
-        two.unlock(first, oneway=False)  # not its own
+        two.unlock(first)  # not its own
         assert one.lock([first]) == {first}
-        one.unlock_all()
-        assert two.lock(queues) == set(queues)
+        one.unlock(first)
+        until(lambda: two.lock(queues) == set(queues), GUARD_S)
         assert one.lock(queues) == frozenset()
         session.advance(60)
         assert one.lock(queues) == set(queues)
@@ -341,7 +375,7 @@ def test_an_answer_to_a_question_from_before_the_doubt_does_not_count(
     assert locks_.lock([FIRST]) == frozenset()
     assert not locks_.is_held(FIRST, now.s)
     engine.answers[UNLOCK] = lambda _: ok()
-    locks_.unlock(FIRST, oneway=True)  # the broker may have given it
+    locks_.unlock(FIRST)  # the broker may have given it
     assert [RequestCode(one.code) for one in engine.oneways] == [UNLOCK]
 
 
@@ -351,7 +385,7 @@ def test_a_queue_that_was_given_back_is_not_renewed(engine: FakeEngine, now: Now
         body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode()
     )
     locks_.lock([FIRST, SECOND])
-    locks_.unlock(FIRST, oneway=True)
+    locks_.unlock(FIRST)
     now.s += LOCK_RENEW_S
     assert locks_.renew([FIRST, SECOND, THIRD]) == {SECOND}
     assert not locks_.is_held(FIRST, now.s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, cast
 
@@ -42,12 +42,14 @@ from tests.unit.rocketmq_py.consumer.fake_engine import (
     ok,
     queues_of,
 )
+from tests.waiting import until
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 SUCCESS = ConsumeOrderlyStatus.SUCCESS
 SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
 COMMIT = ConsumeOrderlyStatus.COMMIT
 ROLLBACK = ConsumeOrderlyStatus.ROLLBACK
+GUARD_S = 60.0
 SUSPEND_MS = 1_000
 """The default of suspend_current_queue_time_millis."""
 
@@ -78,8 +80,7 @@ class Locks(QueueLocks):
     def doubt(self, queue: MessageQueue) -> None:
         self.held.discard(queue)
 
-    def unlock(self, queue: MessageQueue, *, oneway: bool) -> None:
-        assert oneway  # whoever gives a queue back must not wait
+    def unlock(self, queue: MessageQueue) -> None:
         self.held.discard(queue)
         self.given_back.append(queue)
 
@@ -566,6 +567,22 @@ def test_in_broadcasting_messages_come_again_in_their_place_but_never_as_dead_le
     assert bench.engine.run_scheduled() == [SUSPEND_MS]
     held.deliveries[1].ack()
     assert held.offsets == [0, 0, 1]
+
+
+def test_an_end_waits_for_what_the_program_has_decided_so_that_the_queue_is_unlocked() -> None:
+    held, bench = held_bench()
+    del bench.engine.submit_background  # what is settled waits until the test runs it
+    bench.receive(0)
+    settled = held.deliveries[0].ack()
+    with ThreadPoolExecutor(1) as threads:
+        closing = threads.submit(bench.consumer.close, GUARD_S)
+        until(lambda: bench.consumer.calls.settling.is_waited_for, GUARD_S)
+        assert not settled.done()
+        bench.engine.tasks.pop()()
+        assert closing.result(GUARD_S)
+    bench.give_back()
+    assert bench.locks.given_back == [QUEUE]
+    assert bench.committed == 1
 
 
 def test_settling_after_the_end_of_the_consumer_says_so() -> None:
