@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rocketmq_py.message import MessageExt
     from rocketmq_py.send_result import MessageQueue
 
-Settle: TypeAlias = "Callable[[Sequence[MessageExt], Outcome], Future[None]]"
-"""Does what was decided about messages, as they are cached, without waiting for a broker."""
+Settle: TypeAlias = "Callable[[Lane, Sequence[MessageExt], Outcome], Future[None]]"
+"""Does what was decided about messages of a lane, as they are cached; waits for no broker."""
 Plan: TypeAlias = "Callable[[MessageExt, int | None], tuple[Outcome, int]]"
 """Says how a message comes again after a delay in ms (None: of its attempt), and after how many.
 
@@ -70,7 +70,7 @@ class Settlement:
             self._over = f"was settled before, as {outcome}"
             self.outcome = outcome
         problem = self._problem()
-        ended = self._settle(self.messages, outcome)
+        ended = self._settle(self.lane, self.messages, outcome)
         if problem is not None:
             raise self._error(problem)
         return ended

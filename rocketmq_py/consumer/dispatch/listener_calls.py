@@ -51,6 +51,7 @@ TOLD_TIMES_MAX = 16
 class Verdict(NamedTuple):
     """What a listener says: the first ``done`` messages are handled, ``rest`` holds for the others.
 
+    There may be fewer messages than are ``done``.
     ``waits``: what is handled is settled by a later call that does not wait (orderly consumption
     without auto-commit). ``again``: all that waits so is to be handled once more.
     ``is_no_attempt``: no listener had the messages. ``status`` is the listener's, or what
@@ -85,20 +86,6 @@ class SettlingHandler(Protocol):
 
 
 Handler: TypeAlias = StatusHandler | SettlingHandler
-
-
-class Called(NamedTuple):
-    """What came of one call; `verdict` is None where nothing was handled, or not settled yet.
-
-    `messages` are those that the listener had, as they are cached. `refused` cannot be
-    decompressed. For `waiting` there is no room yet. `settlement` ends what the program settles.
-    """
-
-    messages: Sequence[MessageExt]
-    verdict: Verdict | None
-    refused: Sequence[MessageExt] = ()
-    waiting: Sequence[MessageExt] = ()
-    settlement: Settlement | None = None
 
 
 class Workers(Protocol):
@@ -159,16 +146,21 @@ class ListenerCalls:
     def _own_book(self) -> Book:
         return Book(f"group {self._group}", "deliveries being settled")
 
-    def call(self, lane: Lane, messages: Sequence[MessageExt], settle: Settle) -> Called:
-        """Let the listener handle messages of a lane; ``settle`` does what a program decides."""
+    def call(
+        self, lane: Lane, messages: Sequence[MessageExt], settle: Settle
+    ) -> tuple[Unpacked, Verdict | Settlement | None]:
+        """Let the listener handle messages of a lane; ``settle`` does what a program decides.
+
+        Gives those that the listener had, and the others, with what the listener says: a verdict,
+        or what ends when the program settles them; None where it had none.
+        """
         batch = self.bodies.unpacked(messages)
         if batch.size:
             lane.grow(batch.size)
-        refused = [message for message, _ in batch.refused] if batch.refused else ()
         for message, error in batch.refused:
             self._tell_refused(lane, message, error)
         if not batch.messages:
-            return Called(batch.messages, None, refused, batch.waiting)
+            return batch, None
         started = str(self._clock.now_ms)
         for message in batch.messages:
             message.properties[Prop.CONSUME_START_TIME] = started
@@ -179,15 +171,16 @@ class ListenerCalls:
                 settle = self._telling(context, settle)
             settlement = Settlement(batch.messages, lane, settle)
             self._leave_to_program(handler, lane, batch, settlement)
-            return Called(batch.messages, None, refused, batch.waiting, settlement)
+            return batch, settlement
         try:
             verdict = handler(batch.shown, lane.queue)
         finally:
-            self._close(lane, batch)
+            if batch.size:
+                self._close(lane, batch)
         if context is not None:
             status = "" if verdict.status is None else verdict.status.name
             self._after(context, batch.messages, status, verdict.problem)
-        return Called(batch.messages, verdict, refused, batch.waiting)
+        return batch, verdict
 
     def settle(
         self, settle: Callable[[], Sequence[MessageExt]], *, at_once: bool = False
@@ -260,10 +253,10 @@ class ListenerCalls:
     def _telling(self, context: ConsumeMessageContext, settle: Settle) -> Settle:
         """Show the hooks what a program decides about its delivery."""
 
-        def tell(messages: Sequence[MessageExt], outcome: Outcome) -> Future[None]:
+        def tell(lane: Lane, messages: Sequence[MessageExt], outcome: Outcome) -> Future[None]:
             status = "CONSUME_SUCCESS" if isinstance(outcome, Done) else "RECONSUME_LATER"
             self._after(context, messages, status)
-            return settle(messages, outcome)
+            return settle(lane, messages, outcome)
 
         return tell
 
@@ -285,9 +278,9 @@ class ListenerCalls:
             settling.set_exception(problem)
 
     def _close(self, lane: Lane, batch: Unpacked) -> None:
-        if batch.size:
-            lane.grow(-batch.size)
-            self.bodies.release(batch.size)
+        """Give the room of decompressed bodies back."""
+        lane.grow(-batch.size)
+        self.bodies.release(batch.size)
 
     def _tell_refused(self, lane: Lane, message: MessageExt, error: BodyError) -> None:
         logger.log(

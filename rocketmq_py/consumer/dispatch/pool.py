@@ -5,7 +5,7 @@ must not know where messages come from. Facts:
 `org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import ClassVar, Protocol
@@ -24,6 +24,7 @@ from rocketmq_py.consumer.dispatch.listener_calls import (
     Handler,
     HandlingSettings,
     ListenerCalls,
+    Verdict,
     Workers,
 )
 from rocketmq_py.consumer.hooks import Hooks
@@ -51,22 +52,14 @@ class PoolSettings(HandlingSettings, Protocol):
     consume_message_batch_max_size: int
 
 
-@define(eq=False)
-class PoolCall:
-    """One listener call that waits for a worker."""
-
-    run: Callable[[Lane, Sequence[MessageExt]], object]
-    lane: Lane
-    messages: Sequence[MessageExt]
-
-    def __call__(self) -> None:
-        """Make it."""
-        self.run(self.lane, self.messages)
+class PoolCall(partial[object]):
+    """One listener call that waits for a worker: of a function of a lane and its messages."""
 
     @property
     def is_plain(self) -> bool:
         """Whether its bodies are as the listener gets them, so that it begins at once."""
-        return not any(one.sys_flag & NOT_READY for one in self.messages)
+        _, messages = self.args
+        return not any(one.sys_flag & NOT_READY for one in messages)
 
 
 @define(eq=False, repr=False, kw_only=True)
@@ -163,18 +156,17 @@ class PoolDispatch:
         messages = self._progress.claim(lane, messages)
         if not messages:
             return
-        called = self.calls.call(lane, messages, partial(self._settle_for_program, lane))
-        if called.waiting:
-            self._wait_for_room(lane, called.waiting)
-        verdict = called.verdict
-        if called.refused:
-            self._settle(lane, called.refused, AS_ATTEMPT)
-        if verdict is not None:
-            done, failed = called.messages[: verdict.done], called.messages[verdict.done :]
+        batch, said = self.calls.call(lane, messages, self._settle_for_program)
+        if batch.waiting:
+            self._wait_for_room(lane, batch.waiting)
+        if batch.refused:
+            self._settle(lane, [one for one, _ in batch.refused], AS_ATTEMPT)
+        if isinstance(said, Verdict):
+            done, failed = batch.messages[: said.done], batch.messages[said.done :]
             if done:
                 self._settle(lane, done, DONE)
             if failed:
-                self._settle(lane, failed, verdict.rest)
+                self._settle(lane, failed, said.rest)
 
     def _settle(
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome

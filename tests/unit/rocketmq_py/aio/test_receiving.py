@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -61,7 +60,7 @@ def delivery(settled: list[Outcome] | None = None, offset: int = 0) -> Delivery:
     one = message(offset)
     lane.put([one])
 
-    def settle(_: Sequence[MessageExt], outcome: Outcome) -> Future[None]:
+    def settle(_lane: Lane, _: object, outcome: Outcome) -> Future[None]:
         if settled is not None:
             settled.append(outcome)
         ended: Future[None] = Future()

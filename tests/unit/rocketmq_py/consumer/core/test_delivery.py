@@ -31,7 +31,8 @@ class Bench:
         self.settlement = Settlement(self.cached, self.lane, self._settle)
         self.delivery = Delivery(self.cached, self.settlement, self._plan, self._plan)
 
-    def _settle(self, messages: object, outcome: Outcome) -> Future[None]:
+    def _settle(self, lane: Lane, messages: object, outcome: Outcome) -> Future[None]:
+        assert lane is self.lane
         assert messages is self.cached
         self.settled.append(outcome)
         ended: Future[None] = Future()
