@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from attrs import define, field
 
-from rocketmq_py.consumer.core.delivery import Delivery, Settlement
+from rocketmq_py.consumer.core.delivery import SETTLED, Delivery, Settlement
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, DONE, Hold, Later, Outcome
 from rocketmq_py.consumer.dispatch.listener_calls import Handler, Verdict
@@ -207,11 +207,9 @@ def _settled_directly(
     listening: Listening, message: MessageExt, queue: MessageQueue
 ) -> tuple[str, str | None]:
     def settle(*_: object) -> Future[None]:
-        ended: Future[None] = Future()
-        ended.set_result(None)
-        return ended
+        return SETTLED
 
-    def plan(_message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def plan(_lane: Lane, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         return AS_ATTEMPT, delay_ms or 0
 
     aside = Lane(queue, message.queue_offset, fetched_at=0.0)

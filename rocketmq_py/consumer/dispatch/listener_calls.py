@@ -21,7 +21,7 @@ from attrs import define, field
 
 from rocketmq_py.client.activity import Book
 from rocketmq_py.clock import monotonic
-from rocketmq_py.consumer.core.delivery import Delivery, Settle, Settlement
+from rocketmq_py.consumer.core.delivery import Delivery, Plan, Settle, Settlement
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Done, Outcome
 from rocketmq_py.consumer.dispatch.bodies import Bodies
 from rocketmq_py.consumer.hooks import CONTEXT_TYPE, ConsumeMessageContext, Hooks
@@ -116,10 +116,6 @@ class HandlingSettings(Protocol):
     consume_timeout: int
 
 
-PlanOfLane: TypeAlias = "Callable[[Lane, MessageExt, int | None], tuple[Outcome, int]]"
-"""Says how a message of a lane comes again; see `Progress.plan`."""
-
-
 @define(eq=False, repr=False, kw_only=True)
 class ListenerCalls:
     """The calls of one consumer's listener.
@@ -132,8 +128,8 @@ class ListenerCalls:
     _settings: HandlingSettings
     _handler: Handler
     _clock: Clock
-    _plan: PlanOfLane
-    _bury: PlanOfLane
+    _plan: Plan
+    _bury: Plan
     _hooks: Hooks = field(factory=Hooks)
     bodies: Bodies = field(init=False)
     settling: Book = field(init=False)
@@ -182,10 +178,8 @@ class ListenerCalls:
             self._after(context, batch.messages, status, verdict.problem)
         return batch, verdict
 
-    def settle(
-        self, settle: Callable[[], Sequence[MessageExt]], *, at_once: bool = False
-    ) -> Future[None]:
-        """Do what a program has decided, in background unless ``at_once``.
+    def settle(self, settle: Callable[[], Sequence[MessageExt]]) -> Future[None]:
+        """Do what a program has decided, in background.
 
         ``settle`` returns the messages that no broker took. The future ends when it is done, with
         an error when there are any.
@@ -193,7 +187,7 @@ class ListenerCalls:
         settling: Future[None] = Future()
         self.settling.enter(settling)
         end = partial(self._settle, settling, settle)
-        if at_once or not self._engine.submit_background(end):
+        if not self._engine.submit_background(end):
             end()
         return settling
 
@@ -219,8 +213,7 @@ class ListenerCalls:
 
         The room of their bodies is kept as long as the program may look at them.
         """
-        plan, bury = partial(self._plan, lane), partial(self._bury, lane)
-        delivery = Delivery(list(batch.shown), settlement, plan, bury)
+        delivery = Delivery(list(batch.shown), settlement, self._plan, self._bury)
         if batch.size:
             weakref.finalize(delivery, self._close, lane, batch).atexit = False
         verdict = handler(delivery)

@@ -15,6 +15,7 @@ from attrs import define, field
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import Clock
+from rocketmq_py.consumer.core.delivery import SETTLED
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DONE, Done, Later, Outcome
 from rocketmq_py.consumer.core.progress import Progress
@@ -191,8 +192,10 @@ class PoolDispatch:
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
     ) -> Future[None]:
         """Settle at once what needs no broker, and the rest in background."""
-        settle = partial(self._settle, lane, messages, outcome)
-        return self.calls.settle(settle, at_once=isinstance(outcome, Done))
+        if isinstance(outcome, Done):
+            self._settle(lane, messages, outcome)
+            return SETTLED
+        return self.calls.settle(partial(self._settle, lane, messages, outcome))
 
     def _wait_for_room(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         if self._waits % LOG_EVERY == 0:

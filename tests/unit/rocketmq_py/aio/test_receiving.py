@@ -67,7 +67,7 @@ def delivery(settled: list[Outcome] | None = None, offset: int = 0) -> Delivery:
         ended.set_result(None)
         return ended
 
-    def plan(_: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def plan(_lane: Lane, _: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         return AS_ATTEMPT, delay_ms or 0
 
     return Delivery([one], Settlement([one], lane, settle), plan, plan)

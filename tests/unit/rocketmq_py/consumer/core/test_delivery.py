@@ -39,7 +39,8 @@ class Bench:
         ended.set_result(None)
         return ended
 
-    def _plan(self, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def _plan(self, lane: Lane, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+        assert lane is self.lane
         if not self._supports:
             raise UnsupportedOperationError("nothing comes again")
         self.planned.append(delay_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from rocketmq_py.consumer.dispatch.on_loop import CROWDED_WAIT_MS, TURN_MAX, Loo
 from rocketmq_py.consumer.dispatch.pool import PoolCall
 from rocketmq_py.protocol.sysflag import COMPRESSED
 from tests.unit.rocketmq_py.consumer.fake_engine import FakeHandle, message
-from tests.waiting import within
+from tests.waiting import until, within
 
 Task = Callable[[], object]
 
@@ -192,3 +193,22 @@ def test_the_end_drops_what_waits_and_waits_for_what_the_program_has() -> None:
     bench.turn()
     assert bench.log == ["held"]
     assert not bench.workers.submit(bench.log.append, "late")
+
+
+def test_a_close_does_not_wait_for_a_call_that_got_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(room=1)
+    ended: list[bool] = []
+    closing = threading.Thread(target=lambda: ended.append(bench.workers.close(60.0)), daemon=True)
+
+    def refuse(*_: object) -> bool:
+        closing.start()
+        until(lambda: not bench.workers.submit(list))  # it waits from now on
+        return False
+
+    monkeypatch.setattr(bench, "submit_background", refuse)
+    bench.workers.submit(list)
+    within(10, bench.turn)
+    closing.join(10)
+    assert ended == [True]
