@@ -25,6 +25,7 @@ BENCHES = (
     "sliced",
     "client_path",
     "aio",
+    "consuming",
     "many_consumers",
     "lost_host",
     *java_load.PARTS,

@@ -133,7 +133,7 @@ class LoopWorkers:
         with self._lock:
             self._room += by
         if by > 0:
-            self._begin()
+            self._turn()
 
     def pass_on(self, call: Task) -> None:
         """Call something on the loop's thread, with what else waits for its turn there."""
@@ -166,37 +166,41 @@ class LoopWorkers:
         return bool(self._tasks) and self._running + self._held < self._room
 
     def _turn(self) -> None:
-        with self._lock:
-            self._is_woken = False  # first: what comes from here on wakes the loop again
-            calls, self._passed_on = self._passed_on, deque()
-        for call in calls:
-            call()
-        self._begin()
+        """Call what was passed on and begin calls, on the loop's thread, as far as there is room.
 
-    def _begin(self) -> None:
+        Nothing that comes meanwhile wakes the loop: it has its place in this turn, or in the next.
+        """
         for _ in range(TURN_MAX):
             with self._lock:
-                if not self._has_turn():
+                is_passed_on = bool(self._passed_on)
+                if is_passed_on:
+                    task = self._passed_on.popleft()
+                elif self._has_turn():
+                    task = self._tasks.popleft()
+                    self._running += 1
+                else:
+                    self._is_woken = False
                     return
-                task = self._tasks.popleft()
-                self._running += 1
-            if isinstance(task, PoolCall) and task.is_plain:
-                self._run(task)
-            elif not self._engine.submit_background(self._run, task):
+            if is_passed_on:
+                _run(task)
+            elif isinstance(task, PoolCall) and task.is_plain:
+                _run(task)
+                self._note_end()
+            elif not self._engine.submit_background(self._run_aside, task):
                 self._put_back(task)
                 return
+        if not self._on_loop(self._turn):
+            self._abandon()
+
+    def _run_aside(self, task: Task) -> None:
+        _run(task)
+        self._note_end()
         self._wake()
 
-    def _run(self, task: Task) -> None:
-        try:
-            task()
-        except Exception:  # noqa: BLE001 - the other calls must have their turn
-            _log.exception("a listener call failed")
-        finally:
-            with self._lock:
-                self._running -= 1
-                self._tell_who_closes()
-            self._wake()
+    def _note_end(self) -> None:
+        with self._lock:
+            self._running -= 1
+            self._tell_who_closes()
 
     def _tell_who_closes(self) -> None:
         if self._closed:
@@ -205,11 +209,16 @@ class LoopWorkers:
     def _put_back(self, task: Task) -> None:
         with self._lock:
             self._running -= 1
+            self._is_woken = False
+            self._tell_who_closes()
             if self._closed:
-                self._ended.notify_all()
                 return
             self._tasks.appendleft(task)
-        self._engine.schedule_after(CROWDED_WAIT_MS, self._wake)
+            waits = not self._passed_on
+        if waits:
+            self._engine.schedule_after(CROWDED_WAIT_MS, self._wake)
+        else:  # has come meanwhile
+            self._wake()
 
     def _abandon(self) -> None:
         """Count nothing any more: nobody will take it. The messages come again elsewhere."""
@@ -223,3 +232,10 @@ class LoopWorkers:
         self._look.cancel()
         if abandoned is not None:
             abandoned()
+
+
+def _run(task: Task) -> None:
+    try:
+        task()
+    except Exception:  # noqa: BLE001 - the other calls must have their turn
+        _log.exception("a listener call failed")

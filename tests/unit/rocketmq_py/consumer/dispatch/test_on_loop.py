@@ -212,3 +212,39 @@ def test_a_close_does_not_wait_for_a_call_that_got_no_thread(
     within(10, bench.turn)
     closing.join(10)
     assert ended == [True]
+
+
+def test_what_is_passed_on_while_a_call_gets_no_thread_does_not_wait_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(room=1)
+
+    def refuse(*_: object) -> bool:
+        if not bench.log:
+            bench.workers.pass_on(lambda: bench.log.append("passed on"))
+        return False
+
+    monkeypatch.setattr(bench, "submit_background", refuse)
+    bench.workers.submit(bench.log.append, "call")
+    bench.turn()
+    bench.turn()
+    assert bench.log == ["passed on"]
+    assert [wait_ms for wait_ms, _ in bench.later] == [CROWDED_WAIT_MS]
+
+
+def test_a_failure_on_the_loop_keeps_nothing_from_its_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(room=1)
+
+    def fail() -> None:
+        raise LookupError("theirs")
+
+    bench.workers.pass_on(fail)
+    bench.workers.pass_on(lambda: bench.log.append("next"))
+    bench.turn()
+    assert bench.log == ["next"]
+    assert "a listener call failed" in caplog.text
+    bench.workers.pass_on(lambda: bench.log.append("later"))
+    bench.turn()
+    assert bench.log == ["next", "later"]
