@@ -45,6 +45,9 @@ class IdleMember:
     def rebalance(self) -> None:
         pass
 
+    def connection_lost(self, address: str) -> None:
+        pass
+
     def persist_offsets(self) -> None:
         pass
 

@@ -115,6 +115,7 @@ class Connections:
     _on_request: Callable[[Channel, RemotingCommand], None]
     _on_connected: Callable[[str], None]
     _on_unreachable: Callable[[str], None]
+    _on_lost: Callable[[str], None]
     _is_busy: Callable[[], str | None]
     _unrouted: Callable[[inproc.Existing], list[tuple[str, str]]]
     _absences: Absences = field(factory=Absences)
@@ -540,6 +541,9 @@ class Connections:
                 del self._channels[channel.address]
             if channel in self._leaving:
                 self._leaving.remove(channel)
+            closed = self._closed
+        if not closed:
+            self._on_lost(channel.address)
 
     def leave(self, channel: Channel) -> None:
         """Use this connection no more, and close it when its calls have ended."""

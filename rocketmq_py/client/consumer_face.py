@@ -38,6 +38,9 @@ class ConsumerFace(Protocol):
     def rebalance(self) -> None:
         """Work out the own queues again; may block for remote calls."""
 
+    def connection_lost(self, address: str) -> None:
+        """Note that a connection has ended: its broker may have started anew. Must not block."""
+
     def persist_offsets(self) -> None:
         """Write offsets to the broker; every ``persist_consumer_offset_interval``."""
 

@@ -117,6 +117,7 @@ class ClientInstance:
             on_request=self._on_broker_request,
             on_connected=self._on_connected,
             on_unreachable=self._on_unreachable,
+            on_lost=self._on_lost,
             is_busy=self.is_busy,
             unrouted=self.unrouted,
             absences=self.absences,
@@ -347,7 +348,7 @@ class ClientInstance:
                 del self._to_rebalance[group]
                 members = _of(self._consumers, group)
             for consumer in members.values():
-                _try("rebalance", consumer, consumer.rebalance)
+                _try("rebalance", consumer, lambda one: one.rebalance())
 
     def send_heartbeats(
         self, wait_s: float = HEARTBEAT_WAIT_S, *, group: str | None = None
@@ -440,8 +441,11 @@ class ClientInstance:
             self._heartbeat(address)
 
     def _persist_offsets(self) -> None:
+        self._each_consumer("saving offsets", lambda one: one.persist_offsets())
+
+    def _each_consumer(self, what: str, task: Callable[[ConsumerFace], None]) -> None:
         for consumer in self._consumers_now():
-            _try("saving offsets", consumer, consumer.persist_offsets)
+            _try(what, consumer, task)
 
     def _consumers_now(self) -> list[ConsumerFace]:
         with self._lock:
@@ -463,6 +467,10 @@ class ClientInstance:
         topic = self.routes.topic_at(address)
         if topic is not None:
             self.look_again_soon(topic)
+
+    def _on_lost(self, address: str) -> None:
+        """Let consumers know that a connection has ended, on the thread that has seen it."""
+        self._each_consumer("the end of a connection", lambda one: one.connection_lost(address))
 
     def _on_route_change(self, topic: str) -> None:
         for consumer in self._consumers_now():
@@ -572,10 +580,10 @@ def _of(members: Mapping[str, _Member], group: str | None) -> dict[str, _Member]
     return {group: members[group]} if group in members else {}
 
 
-def _try(what: str, consumer: ConsumerFace, task: Callable[[], None]) -> None:
+def _try(what: str, consumer: ConsumerFace, task: Callable[[ConsumerFace], None]) -> None:
     """Do something for one consumer: its failure does not keep the next from its turn."""
     try:
-        task()
+        task(consumer)
     except Exception:  # noqa: BLE001 - the next consumer must have its turn
         _log.exception("%s failed group=%s", what, consumer.group)
 

@@ -23,7 +23,7 @@ from rocketmq_py.consumer.core.limits import Gate
 from rocketmq_py.consumer.core.progress import Progress
 from rocketmq_py.consumer.core.sources import Fetched, Source
 from rocketmq_py.consumer.core.standstill import PAUSE_MAX_S, Standstill
-from rocketmq_py.errors import MQBrokerException, RemotingException, RocketMQError
+from rocketmq_py.errors import MQBrokerException, RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import ResponseCode
@@ -57,8 +57,7 @@ class Intake:
     """Fetches of all lanes of one consumer.
 
     `gates` say whether a lane may be fetched now, `deliver` takes messages that are in the lane
-    already, `corrected` a lane that is dropped because the broker corrected its offset, and
-    `broker_failed` one whose broker could not be reached.
+    already, `corrected` a lane that is dropped because the broker corrected its offset.
     """
 
     _engine: ClientInstance
@@ -69,7 +68,6 @@ class Intake:
     _gates: Sequence[Gate]
     _deliver: Callable[[Lane, list[MessageExt]], None]
     _corrected: Callable[[Lane], None]
-    _broker_failed: Callable[[Lane], None]
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _parked: list[Lane] = field(factory=list, init=False)
     _waiting: dict[Lane, str] = field(factory=dict, init=False)
@@ -279,8 +277,6 @@ class Intake:
             lane.forgotten += 1
             self._later(lane, FORGOTTEN_WAIT_MS, "the broker does not know the group yet")
             return
-        if isinstance(error, RemotingException):
-            self._broker_failed(lane)
         wait_ms = self._settings.pull_time_delay_millis_when_exception
         what = f"group {self._group}: pull of {lane.queue} at offset {lane.next_offset}"
         self._engine.absences.failed(lane.queue.broker_name, what, error)

@@ -138,14 +138,22 @@ class QueueLocks:
         self._give_back(unwanted)
         return frozenset(held)
 
-    def doubt(self, queue: MessageQueue) -> None:
-        """Count a queue as not held until the broker has been asked anew.
+    def doubt(self, address: str) -> bool:
+        """Count the queues of the broker at ``address`` as not held until it has been asked anew.
 
-        For a broker that was away: after a restart it knows no locks, and lends them to others.
+        For one whose connection has ended: after a restart it knows no locks, and lends the queues
+        to others. Returns whether there are any.
         """
+        where = self._engine.routes.broker_address
         with self._lock:
-            if queue in self._claims:
+            doubted = [
+                queue
+                for queue in self._claims
+                if where(queue.broker_name, only_this=True) == address
+            ]
+            for queue in doubted:
                 self._claims[queue] = _Claim()  # answers that are on their way do not count
+        return bool(doubted)
 
     def unlock(self, queue: MessageQueue) -> None:
         """Give a queue back; it is held no longer. No answer is waited for."""

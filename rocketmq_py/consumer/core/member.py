@@ -127,7 +127,6 @@ class GroupMember(Generic[_Dispatch_co]):
             gates=parts.gates(lambda: len(self.rebalancer.queues())),
             deliver=parts.dispatch.deliver,
             corrected=self._corrected,
-            broker_failed=parts.ownership.broker_failed,
         )
         self.rebalancer = Rebalancer(
             group=group,
@@ -230,6 +229,10 @@ class GroupMember(Generic[_Dispatch_co]):
         """Work out the own queues again, but not before ``start`` does so for the first time."""
         if self._may_take_queues:  # the routes that the check asks for change something, too
             self.rebalancer.run()
+
+    def connection_lost(self, address: str) -> None:
+        """Let the ownership of queues know: the broker may have started anew."""
+        self.parts.ownership.connection_lost(address)
 
     def persist_offsets(self) -> None:
         """Write the offsets of the own queues."""

@@ -167,9 +167,6 @@ class Receipts(Unguarded):
         if isinstance(lane, PopLane):
             lane.release()
 
-    def leave(self, timeout: float) -> None:
-        """Nothing stays taken."""
-
     def _ack(self, lane: PopLane, message: MessageExt, receipt: Future[Receipt]) -> None:
         self.acks.put(receipt.result(), partial(lane.remove, [message]))
 

@@ -57,8 +57,8 @@ class Ownership(Protocol):
     def keeps(self, lane: Lane) -> bool:
         """Whether the lane may be kept; else it is dropped, and taken afresh."""
 
-    def broker_failed(self, lane: Lane) -> None:
-        """Note that the lane's broker could not be reached for a fetch. Must not block."""
+    def connection_lost(self, address: str) -> None:
+        """Note that a connection has ended, so its broker may have started anew. Must not block."""
 
     def given_back(self, lane: Lane) -> None:
         """Note that the lane was dropped. Must not block."""
@@ -81,7 +81,7 @@ class Unguarded:
         """Keep all."""
         return True
 
-    def broker_failed(self, lane: Lane) -> None:
+    def connection_lost(self, address: str) -> None:
         """The queues stay as they are."""
 
     def given_back(self, lane: Lane) -> None:

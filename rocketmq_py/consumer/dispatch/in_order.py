@@ -196,10 +196,9 @@ class OrderlyDispatch:
         """Whether the lock of a lane is held; it was held all the time then."""
         return self._locks is None or self._locks.is_held(lane.queue, monotonic())
 
-    def broker_failed(self, lane: Lane) -> None:
-        """Take the queue afresh: a broker that has started again knows nothing of its lock."""
-        if self._locks is not None:
-            self._locks.doubt(lane.queue)
+    def connection_lost(self, address: str) -> None:
+        """Take the broker's queues afresh: one that has started anew knows nothing of locks."""
+        if self._locks is not None and self._locks.doubt(address):
             self._engine.rebalance_soon(self._group)
 
     def given_back(self, lane: Lane) -> None:

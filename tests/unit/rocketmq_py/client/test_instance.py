@@ -42,6 +42,7 @@ class Consumer:
         self.persisted = threading.Semaphore(0)
         self.busy: str | None = None
         self.looked = 0
+        self.lost: list[str] = []
         self.fails = False
         self._subscriptions = [SubscriptionData.parse(topic, "a || b", 5)]
 
@@ -53,6 +54,11 @@ class Consumer:
 
     def rebalance(self) -> None:
         self.rebalanced.release()
+        if self.fails:
+            raise ValueError("on purpose")
+
+    def connection_lost(self, address: str) -> None:
+        self.lost.append(address)
         if self.fails:
             raise ValueError("on purpose")
 
@@ -231,6 +237,23 @@ def test_a_broker_that_lost_the_connection_is_greeted_long_before_the_next_heart
     seen = len(broker.wait_for(HEART_BEAT, 2))  # one asks for the connection, one greets it
     broker.drop_peers()
     broker.wait_for(HEART_BEAT, seen + 1)
+
+
+def test_every_consumer_learns_that_a_connection_has_ended_but_not_of_the_clients_own_end(
+    instance: ClientInstance, cluster: ScriptedCluster
+) -> None:
+    failing, consumer = Consumer("F"), Consumer("C")
+    failing.fails = True
+    instance.register_consumer("F", failing)
+    instance.register_consumer("C", consumer)
+    instance.routes.update("T")
+    (broker,) = cluster.brokers
+    instance.start()
+    broker.wait_for(HEART_BEAT, 2)  # one asks for the connection, one greets it
+    broker.drop_peers()
+    until(lambda: failing.lost == consumer.lost == [broker.address])
+    instance.end(1)
+    assert consumer.lost == [broker.address]
 
 
 def test_a_vanished_broker_loses_its_connection_at_the_next_round(

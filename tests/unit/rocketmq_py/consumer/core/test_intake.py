@@ -18,7 +18,7 @@ from rocketmq_py.consumer.core.standstill import TOLD_AFTER
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
-from rocketmq_py.errors import RemotingConnectException, RemotingTimeoutException
+from rocketmq_py.errors import RemotingConnectException
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -49,7 +49,6 @@ class Bench:
         self.subscriptions.put("T", expression)
         self.delivered: list[MessageExt] = []
         self.illegal: list[Lane] = []
-        self.unreachable: list[Lane] = []
         self.queues = 1
         self.loop = Intake(
             engine=self.engine,
@@ -60,7 +59,6 @@ class Bench:
             gates=(QueueLimits(self.config, lambda: self.queues), SpanLimit(self.config)),
             deliver=lambda _state, messages: self.delivered.extend(messages),
             corrected=self.illegal.append,
-            broker_failed=self.unreachable.append,
         )
         self.state = Lane(QUEUE, 5, fetched_at=0.0)
 
@@ -487,17 +485,3 @@ def test_what_is_remembered_of_queues_that_others_have_now_has_a_bound(
         bench.loop.fetch(state)
         bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
     assert len(bench.loop._standing) <= 10
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [(RemotingConnectException("gone"), 1), (RemotingTimeoutException("silent"), 1), (None, 0)],
-    ids=["gone", "silent", "refused"],
-)
-def test_a_broker_that_cannot_be_reached_is_told_to_who_owns_the_queues(
-    error: Exception | None, told: int
-) -> None:
-    bench = Bench()
-    bench.loop.fetch(bench.state)
-    bench.engine.complete_pull(error or refusal(ResponseCode.SYSTEM_ERROR))
-    assert bench.unreachable == [bench.state] * told

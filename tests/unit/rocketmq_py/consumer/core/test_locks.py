@@ -354,10 +354,10 @@ def test_a_lock_that_is_doubted_is_not_held_until_the_broker_was_asked_anew(
     engine.answers[LOCK] = lambda command: ok(
         body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode()
     )
-    locks_.lock([FIRST, SECOND])
-    locks_.doubt(FIRST)
-    locks_.doubt(THIRD)
-    assert [locks_.is_held(one, now.s) for one in (FIRST, SECOND, THIRD)] == [False, True, False]
+    locks_.lock([FIRST, ELSEWHERE])
+    assert locks_.doubt(ADDRESS)
+    assert not locks_.doubt("10.0.0.7:9876")
+    assert [locks_.is_held(one, now.s) for one in (FIRST, ELSEWHERE)] == [False, True]
     assert locks_.lock([FIRST]) == {FIRST}
     assert locks_.is_held(FIRST, now.s)
 
@@ -368,7 +368,7 @@ def test_an_answer_to_a_question_from_before_the_doubt_does_not_count(
     locks_ = QueueLocks(engine, GROUP)
 
     def answer(command: RemotingCommand) -> RemotingCommand:
-        locks_.doubt(FIRST)
+        locks_.doubt(ADDRESS)
         return ok(body=LockBatchResponse(LockBatchRequest.decode(command.body).mq_set).encode())
 
     engine.answers[LOCK] = answer

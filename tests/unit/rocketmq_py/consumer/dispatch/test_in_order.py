@@ -34,6 +34,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.sysflag import COMPRESSED
 from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
+    ADDRESS,
     GROUP,
     FakeClock,
     FakeEngine,
@@ -77,8 +78,10 @@ class Locks(QueueLocks):
     def renew(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
         return self.lock(queues)
 
-    def doubt(self, queue: MessageQueue) -> None:
-        self.held.discard(queue)
+    def doubt(self, address: str) -> bool:
+        assert address == ADDRESS
+        doubted, self.held = self.held, set()
+        return bool(doubted)
 
     def unlock(self, queue: MessageQueue) -> None:
         self.held.discard(queue)
@@ -353,10 +356,11 @@ def test_a_renewal_that_is_refused_asks_for_a_rebalance() -> None:
     assert bench.engine.rebalances == 1
 
 
-def test_a_broker_that_could_not_be_reached_may_have_forgotten_the_lock() -> None:
+def test_a_broker_whose_connection_has_ended_may_have_forgotten_the_lock() -> None:
     bench = Bench(Seen())
-    bench.consumer.broker_failed(bench.lane)
+    bench.consumer.connection_lost(ADDRESS)
     assert not bench.consumer.keeps(bench.lane)
+    bench.consumer.connection_lost(ADDRESS)  # of another queue, or none
     assert bench.engine.rebalances == 1
 
 
