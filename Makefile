@@ -10,7 +10,7 @@
 #   make soak       half an hour of random faults on three brokers: do the clients keep their promises?
 #   make sim        10,000 simulated runs of the timer store, with crashes
 #   make mutants    break one line at a time: do the tests notice?
-#   make recipes    the tests of examples/testing: asyncio, anyio, Django, FastAPI, Celery
+#   make recipes    the tests in examples: asyncio, anyio, Django, FastAPI, Celery, an order service
 #   make bench      take the performance figures (tests/perf)
 #   make clean      remove what the other commands made
 PYTHON ?= python3
@@ -95,7 +95,7 @@ long: $(VENV)/.test
 	@$(PARTS) long
 
 recipes: $(VENV)/.test
-	@$(RUN) -m pytest -q tests/kit/test_recipes.py
+	@$(RUN) -m pytest -q tests/kit/test_recipes.py tests/kit/test_order_service.py
 
 bench: $(VENV)/.dev
 	@$(RUN) -m tests.perf all

@@ -6,14 +6,13 @@ Copy it to a folder of your own, since in here the settings of this clone's pyte
     pytest test_with_asyncio.py
 """
 
-import asyncio
 from datetime import timedelta
 
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.pytest_plugin import Consumers, Recorders
-from rocketmq_py import ConsumeConcurrentlyStatus, Message, aio
+from embedded_broker.pytest_plugin import Recorders
+from rocketmq_py import Message, aio
 
 HOUR = timedelta(hours=1)
 
@@ -29,17 +28,18 @@ async def test_a_reminder_arrives_while_the_loop_goes_on(
 
 
 @pytest.mark.asyncio
-async def test_a_listener_hands_its_messages_to_the_loop(
-    rocketmq_broker: EmbeddedBroker, rocketmq_topic: str, rocketmq_consumer: Consumers
+async def test_a_coroutine_handles_what_arrives(
+    rocketmq_broker: EmbeddedBroker, rocketmq_topic: str
 ) -> None:
-    loop, texts = asyncio.get_running_loop(), asyncio.Queue[str]()
+    texts = []
 
-    def listen(messages, context):
-        for message in messages:
-            loop.call_soon_threadsafe(texts.put_nowait, message.body.decode())
-        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+    async def remind(delivery: aio.Delivery) -> None:
+        texts.append(delivery.message.body.decode())
 
-    await rocketmq_consumer.aio("billing", rocketmq_topic, listen)
-    rocketmq_broker.send(rocketmq_topic, b"renew", delay=HOUR)
-    await rocketmq_broker.aio.run(HOUR)
-    assert await texts.get() == "renew"
+    consumer = aio.Consumer("reminders", namesrv_addr=rocketmq_broker.namesrv_addr)
+    consumer.subscribe(rocketmq_topic)
+    consumer.register_message_listener(remind)
+    async with consumer:
+        rocketmq_broker.send(rocketmq_topic, b"renew", delay=HOUR)
+        await rocketmq_broker.aio.run(HOUR)
+        assert texts == ["renew"]

@@ -4,6 +4,9 @@ Copy it to a folder of your own, since in here the settings of this clone's pyte
 
     pip install fastapi httpx2
     pytest test_with_fastapi.py
+
+The application and its clients share one event loop. For a whole service, with a database, see
+examples/order_service.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +18,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQProducer, DefaultMQPushConsumer, Message
+from rocketmq_py import Message, aio
 
 # -- the application: it knows nothing of tests ---------------------------------------------------
 
@@ -24,36 +27,34 @@ def create_app(namesrv_addr: str, topic: str) -> FastAPI:
     """Make the application; its producer and its consumer live as long as it does."""
     orders: dict[str, str] = {}
 
-    def listen(messages, context):
-        for message in messages:
-            number = message.body.decode()
-            if orders.get(number) == "open":
-                orders[number] = "cancelled"
-        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+    async def cancel(delivery: aio.Delivery) -> None:
+        number = delivery.message.body.decode()
+        if orders.get(number) == "open":
+            orders[number] = "cancelled"
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        consumer = DefaultMQPushConsumer("orders", namesrv_addr=namesrv_addr)
+        consumer = aio.Consumer("orders", namesrv_addr=namesrv_addr)
         consumer.subscribe(topic)
-        consumer.register_message_listener(listen)
-        with DefaultMQProducer("shop", namesrv_addr=namesrv_addr) as producer, consumer:
+        consumer.register_message_listener(cancel)
+        async with aio.Producer("shop", namesrv_addr=namesrv_addr) as producer, consumer:
             app.state.producer = producer
             yield
 
     app = FastAPI(lifespan=lifespan)
 
     @app.post("/orders/{number}", status_code=201)
-    def place(number: str) -> None:
+    async def place(number: str) -> None:
         orders[number] = "open"
         message = Message(topic, number.encode(), delay=timedelta(minutes=30))
-        app.state.producer.send(message)
+        await app.state.producer.send(message)
 
     @app.post("/orders/{number}/payment")
-    def pay(number: str) -> None:
+    async def pay(number: str) -> None:
         orders[number] = "paid"
 
     @app.get("/orders/{number}")
-    def status(number: str) -> str:
+    async def status(number: str) -> str:
         return orders[number]
 
     return app

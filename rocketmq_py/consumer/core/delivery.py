@@ -159,8 +159,8 @@ class Delivery:
         hours at most), and `next_due` says which moment that is. Consumers in order, whose queue
         waits so long, and those in POP mode take any millisecond. The future ends when a broker
         has taken it. Raises `DeliveryEndedError` as `ack`, `UnsupportedOperationError` where
-        messages cannot come again (broadcasting, lite pull), ValueError for a delay that is
-        negative or longer than 366 days.
+        messages cannot come again (broadcasting to listeners that run side by side, lite pull),
+        ValueError for a delay that is negative or longer than 366 days.
         """
         delay_ms = None if delay is None else _milliseconds(delay)
         outcome, wait_ms = self._plan(self._settlement.lane, self.message, delay_ms)
