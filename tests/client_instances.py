@@ -39,6 +39,9 @@ class IdleMember:
     def subscriptions(self) -> list[SubscriptionData]:
         return [self._subscription]
 
+    def subscribes(self, topic: str) -> bool:
+        return topic == self._subscription.topic
+
     def rebalance(self) -> None:
         pass
 

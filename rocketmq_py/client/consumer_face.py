@@ -32,6 +32,9 @@ class ConsumerFace(Protocol):
     def subscriptions(self) -> list[SubscriptionData]:
         """Return what the group subscribes, retry topic included; goes into every heartbeat."""
 
+    def subscribes(self, topic: str) -> bool:
+        """Say whether the group subscribes a topic."""
+
     def rebalance(self) -> None:
         """Work out the own queues again; may block for remote calls."""
 

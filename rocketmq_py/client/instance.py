@@ -10,7 +10,7 @@ which queue), ``remoting.py`` (connections, hooks, signatures), ``heartbeat.py``
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
@@ -107,7 +107,7 @@ class ClientInstance:
         self._background = WorkerPool(
             "rocketmq-client-background", BACKGROUND_THREADS, TASKS_MAX, schedule_after=after
         )
-        self._rebalance_asked = False
+        self._to_rebalance: dict[str, None] = {}  # groups, in the order of their turns
         self._rebalance_runs = False
         self.connections = Connections(
             self.config,
@@ -320,34 +320,46 @@ class ClientInstance:
         for _ in range(sum(begun)):
             ended.acquire(timeout=max(0.0, deadline - monotonic()))
 
-    def rebalance_soon(self) -> None:
-        """Let every consumer rebalance now, in background; calls while one waits are merged."""
-        with self._lock:
-            if self._rebalance_asked or not self._consumers or not self.is_running:
-                return
-            self._rebalance_asked = True
-            if self._rebalance_runs:
-                return  # the running round sees the flag and goes round once more
-            self._rebalance_runs = True
-        if not self._background.submit(self._rebalance_rounds):
-            with self._lock:
-                self._rebalance_asked = self._rebalance_runs = False
+    def rebalance_soon(self, group: str | None = None) -> None:
+        """Let the consumer of a group rebalance now, in background; without ``group`` all of them.
 
-    def _rebalance_rounds(self) -> None:
+        They have their turns one after the other; calls before the turn of a consumer are merged.
+        """
+        with self._lock:
+            if not self.is_running:
+                return
+            self._to_rebalance.update(dict.fromkeys(_of(self._consumers, group)))
+            if self._rebalance_runs or not self._to_rebalance:
+                return
+            self._rebalance_runs = True
+        if not self._background.submit(self._rebalance_in_turn):
+            with self._lock:
+                self._to_rebalance.clear()
+                self._rebalance_runs = False
+
+    def _rebalance_in_turn(self) -> None:
         while True:
             with self._lock:
-                if not self._rebalance_asked or not self.is_running:
-                    self._rebalance_asked = self._rebalance_runs = False
+                if not self._to_rebalance or not self.is_running:
+                    self._to_rebalance.clear()
+                    self._rebalance_runs = False
                     return
-                self._rebalance_asked = False
-            self._each_consumer("rebalance", lambda consumer: consumer.rebalance())
+                group = next(iter(self._to_rebalance))
+                del self._to_rebalance[group]
+                members = _of(self._consumers, group)
+            for consumer in members.values():
+                _try("rebalance", consumer, lambda one: one.rebalance())
 
-    def send_heartbeats(self, wait_s: float = HEARTBEAT_WAIT_S) -> Told:
+    def send_heartbeats(
+        self, wait_s: float = HEARTBEAT_WAIT_S, *, group: str | None = None
+    ) -> Told:
         """Send a heartbeat to every known broker now (34), waiting ``wait_s`` at most for answers.
 
-        Failures are logged, never raised. Returns whom a caller may still wait for.
+        It names one group, for something new of this one: brokers leave those as they are that a
+        heartbeat does not name (``ClientManageProcessor.heartBeat``). Without ``group`` it names
+        all. Failures are logged, never raised. Returns whom a caller may still wait for.
         """
-        calls = [(address, self._heartbeat(address)) for address in self._brokers_to_greet()]
+        calls = [(address, self._heartbeat(address, group)) for address in self._brokers_to_greet()]
         told = Told(calls)
         told.wait(wait_s)
         return told
@@ -357,14 +369,15 @@ class ClientInstance:
             masters_only = not self._consumers
         return self.routes.broker_addresses(masters_only=masters_only)
 
-    def _heartbeat(self, address: str) -> Future[None]:
+    def _heartbeat(self, address: str, group: str | None = None) -> Future[None]:
         with self._lock:
-            groups, consumers = list(self._producers), list(self._consumers.values())
-        if not self.is_running or not (groups or consumers):
+            producers, consumers = _of(self._producers, group), _of(self._consumers, group)
+        if not self.is_running or not (producers or consumers):
             done: Future[None] = Future()
             done.set_result(None)
             return done
-        body = heartbeat_body(self.client_id, groups, consumers, unit_mode=self.config.unit_mode)
+        unit_mode = self.config.unit_mode
+        body = heartbeat_body(self.client_id, producers, consumers.values(), unit_mode=unit_mode)
         timeout_ms = self.config.mq_client_api_timeout
         return send_heartbeat(self._asker, self.absences, address, body, timeout_ms)
 
@@ -428,14 +441,11 @@ class ClientInstance:
             self._heartbeat(address)
 
     def _persist_offsets(self) -> None:
-        self._each_consumer("saving offsets", lambda consumer: consumer.persist_offsets())
+        self._each_consumer("saving offsets", lambda one: one.persist_offsets())
 
     def _each_consumer(self, what: str, task: Callable[[ConsumerFace], None]) -> None:
         for consumer in self._consumers_now():
-            try:
-                task(consumer)
-            except Exception:  # noqa: BLE001 - the next consumer must have its turn
-                _log.exception("%s failed group=%s", what, consumer.group)
+            _try(what, consumer, task)
 
     def _consumers_now(self) -> list[ConsumerFace]:
         with self._lock:
@@ -464,9 +474,8 @@ class ClientInstance:
 
     def _on_route_change(self, topic: str) -> None:
         for consumer in self._consumers_now():
-            if any(item.topic == topic for item in consumer.subscriptions()):
-                self.rebalance_soon()
-                return
+            if consumer.subscribes(topic):
+                self.rebalance_soon(consumer.group)
 
     def _on_broker_request(self, channel: Channel, command: RemotingCommand) -> None:
         """Take a broker's request on the reading thread; the work happens in background."""
@@ -479,7 +488,7 @@ class ClientInstance:
 
     def _serve(self, channel: Channel, command: RemotingCommand) -> None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            self.rebalance_soon()
+            self.rebalance_soon(command.ext_fields.get("consumerGroup"))
             return
         if command.code == RequestCode.CHECK_TRANSACTION_STATE:
             self.transaction_checks.serve(channel.address, command)
@@ -527,7 +536,7 @@ class ClientInstance:
             return None
         with self._lock:
             consumers = list(self._consumers.values())
-            rebalances = self._rebalance_asked or self._rebalance_runs
+            rebalances = self._rebalance_runs
         for consumer in consumers:
             reason = consumer.is_busy()
             if reason is not None:
@@ -562,6 +571,21 @@ class ClientInstance:
                 self.look_at_routes()
             found += [(consumer.group, topic) for topic in (*topics, *outdated)]
         return found
+
+
+def _of(members: Mapping[str, _Member], group: str | None) -> dict[str, _Member]:
+    """Give the member of a group, if it is here; without a group all."""
+    if group is None:
+        return dict(members)
+    return {group: members[group]} if group in members else {}
+
+
+def _try(what: str, consumer: ConsumerFace, task: Callable[[ConsumerFace], None]) -> None:
+    """Do something for one consumer: its failure does not keep the next from its turn."""
+    try:
+        task(consumer)
+    except Exception:  # noqa: BLE001 - the next consumer must have its turn
+        _log.exception("%s failed group=%s", what, consumer.group)
 
 
 def _close(part: Timer | WorkerPool | Connections, timeout: float) -> None:

@@ -98,15 +98,15 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
         except BodyError as error:
             raise MQClientException(f"subscription of {topic}: {error}", topic=topic) from error
         if member is not None:
-            member.engine.send_heartbeats(0)
-            member.engine.rebalance_soon()
+            member.engine.send_heartbeats(0, group=member.group)
+            member.engine.rebalance_soon(member.group)
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
         self._life.check_process()
         self._subscriptions.remove(topic)
         if self._member is not None and self._life.state == "running":
-            self._member.engine.rebalance_soon()
+            self._member.engine.rebalance_soon(self._member.group)
 
     def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
         """Return the readable queues of a topic; NoRouteError when nobody knows it."""
@@ -201,7 +201,7 @@ class PushedConsumer(GroupConsumer[_Dispatch_co]):
         """Fetch again, and rebalance. Never blocks."""
         member = self._running()
         member.intake.resume()
-        member.engine.rebalance_soon()
+        member.engine.rebalance_soon(member.group)
 
 
 def _check_tags(topic: str, expression: object) -> None:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from attrs import define, field
 
-from rocketmq_py.consumer.core.delivery import Delivery, Settlement
+from rocketmq_py.consumer.core.delivery import SETTLED, Delivery, Settlement
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, DONE, Hold, Later, Outcome
 from rocketmq_py.consumer.dispatch.listener_calls import Handler, Verdict
 from rocketmq_py.consumer.listener import (
+    ACK_ALL,
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ConsumeOrderlyContext,
@@ -53,20 +54,23 @@ class ConcurrentHandler:
     def __call__(self, messages: Sequence[MessageExt], queue: MessageQueue) -> Verdict:
         """Take CONSUME_SUCCESS for done, and everything else for later."""
         context = ConsumeConcurrentlyContext(queue)
-        count = len(messages)
         # A listener of a foreign program may return anything, whatever its annotation says.
         status = _called(self._group, self._consume, messages, queue, context)
-        problem, done = "", 0
+        verdict = _HANDLED if status is _HANDLED.status else _FAILED
         if not isinstance(status, ConsumeConcurrentlyStatus):
-            problem = _problem(status)
-            if problem == RETURNED_NONSENSE:
+            verdict = _FAILED._replace(problem=_problem(status))
+            if verdict.problem == RETURNED_NONSENSE:
                 name = named(messages, queue)
                 _tell_nonsense(self._group, status, name, self._told, _CONCURRENTLY)
-            status = ConsumeConcurrentlyStatus.RECONSUME_LATER
-        if status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
-            done = max(0, min(context.ack_index + 1, count))
-        rest = _outcome_of(context.delay_level_when_next_consume)
-        return Verdict(done, rest, status=status, problem=problem)
+        level, last = context.delay_level_when_next_consume, context.ack_index
+        if level or last != ACK_ALL:  # the listener says more than its status does
+            done = max(0, min(verdict.done, last + 1))
+            verdict = verdict._replace(done=done, rest=_outcome_of(level))
+        return verdict
+
+
+_HANDLED: Final = Verdict(ACK_ALL, status=ConsumeConcurrentlyStatus.CONSUME_SUCCESS)
+_FAILED: Final = Verdict(0, status=ConsumeConcurrentlyStatus.RECONSUME_LATER)
 
 
 @define(eq=False, repr=False)
@@ -202,12 +206,10 @@ def consume_directly(
 def _settled_directly(
     listening: Listening, message: MessageExt, queue: MessageQueue
 ) -> tuple[str, str | None]:
-    def settle(_messages: object, _outcome: Outcome) -> Future[None]:
-        ended: Future[None] = Future()
-        ended.set_result(None)
-        return ended
+    def settle(*_: object) -> Future[None]:
+        return SETTLED
 
-    def plan(_message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def plan(_lane: Lane, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         return AS_ATTEMPT, delay_ms or 0
 
     aside = Lane(queue, message.queue_offset, fetched_at=0.0)

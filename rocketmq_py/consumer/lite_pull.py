@@ -140,7 +140,8 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, _Consumer):
         for topic in topics - set(self._subscriptions.topics()):
             super().subscribe(topic, self._expressions.get(topic, SUBSCRIBE_ALL))
         if self.is_running:
-            self._running().engine.rebalance_soon()
+            member = self._running()
+            member.engine.rebalance_soon(member.group)
 
     def set_sub_expression_for_assign(
         self, topic: str, expression: str | MessageSelector | None

@@ -72,7 +72,7 @@ class ProducerEngine:
                 self.instance.routes.update(topic, left_ms)
             except RocketMQError as error:
                 self.instance.routes.log_failure(topic, error)
-        self.instance.send_heartbeats()
+        self.instance.send_heartbeats(group=self._group)
 
     @property
     def requester(self) -> Requester:

@@ -92,7 +92,7 @@ class Requester:
             self._sender.kernel.queues(outgoing.topic, max(0.0, request.left_ms))
             strangers = self._strangers(outgoing.topic)
             if strangers:
-                self._instance.send_heartbeats()
+                self._instance.send_heartbeats(group=self._sender.kernel.group)
                 self._greeted |= strangers
         except Exception as error:  # noqa: BLE001 - somebody waits for an outcome
             request.sent(error)

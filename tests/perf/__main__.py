@@ -25,6 +25,8 @@ BENCHES = (
     "sliced",
     "client_path",
     "aio",
+    "consuming",
+    "many_consumers",
     "lost_host",
     *java_load.PARTS,
     "java_consume",

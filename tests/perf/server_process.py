@@ -37,9 +37,14 @@ class Served:
 
     def resident_mb(self) -> float:
         """Resident memory in MiB."""
-        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-        return int(line.split()[1]) / 1024
+        return resident_mb(self.pid)
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024
 
 
 def cpu_seconds(pid: int) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, DONE
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from rocketmq_py.message import MessageExt
     from rocketmq_py.send_result import MessageQueue
 
-Settle: TypeAlias = "Callable[[Sequence[MessageExt], Outcome], Future[None]]"
-"""Does what was decided about messages, as they are cached, without waiting for a broker."""
-Plan: TypeAlias = "Callable[[MessageExt, int | None], tuple[Outcome, int]]"
-"""Says how a message comes again after a delay in ms (None: of its attempt), and after how many.
+Settle: TypeAlias = "Callable[[Lane, Sequence[MessageExt], Outcome], Future[None]]"
+"""Does what was decided about messages of a lane, as they are cached; waits for no broker."""
+Plan: TypeAlias = "Callable[[Lane, MessageExt, int | None], tuple[Outcome, int]]"
+"""Says how a message of a lane comes again after a delay in ms (None: of its attempt), and in how
+many; see `Progress.plan`.
 
 Raises UnsupportedOperationError where messages do not come again.
 """
+SETTLED: Final[Future[None]] = Future()
+"""The end of whatever is settled at once."""
+SETTLED.set_result(None)
 
 DELAY_MAX = timedelta(days=366)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -44,14 +48,14 @@ class Settlement:
     the lane was dropped, it learns as well: the work on the messages is over.
     """
 
-    __slots__ = ("__weakref__", "_over", "_settle", "lane", "messages", "outcome")
+    __slots__ = ("__weakref__", "_is_taken_back", "_settle", "lane", "messages", "outcome")
 
     def __init__(self, messages: Sequence[MessageExt], lane: Lane, settle: Settle) -> None:
         self.messages = messages
         self.outcome: Outcome | None = None
         self.lane = lane
         self._settle = settle
-        self._over: str | None = None
+        self._is_taken_back = False
 
     @property
     def queue(self) -> MessageQueue:
@@ -61,17 +65,18 @@ class Settlement:
     @property
     def is_over(self) -> bool:
         """Whether the messages were settled or taken back."""
-        return self._over is not None
+        return self._is_taken_back or self.outcome is not None
 
     def end(self, outcome: Outcome) -> Future[None]:
         """Settle the messages; DeliveryEndedError when that is over, or comes too late."""
         with _ending:
-            if self._over is not None:
-                raise self._error(self._over)
-            self._over = f"was settled before, as {outcome}"
+            if self._is_taken_back:
+                raise self._error(_TAKEN_BACK)
+            if self.outcome is not None:
+                raise self._error(f"was settled before, as {self.outcome}")
             self.outcome = outcome
         problem = self._problem()
-        ended = self._settle(self.messages, outcome)
+        ended = self._settle(self.lane, self.messages, outcome)
         if problem is not None:
             raise self._error(problem)
         return ended
@@ -79,9 +84,9 @@ class Settlement:
     def take_back(self) -> bool:
         """Take the messages back, without an outcome; False when they were settled before."""
         with _ending:
-            if self._over is not None:
+            if self.is_over:
                 return False
-            self._over = _TAKEN_BACK
+            self._is_taken_back = True
             return True
 
     def _problem(self) -> str | None:
@@ -159,7 +164,7 @@ class Delivery:
         ValueError for a delay that is negative or longer than 366 days.
         """
         delay_ms = None if delay is None else _milliseconds(delay)
-        outcome, wait_ms = self._plan(self.message, delay_ms)
+        outcome, wait_ms = self._plan(self._settlement.lane, self.message, delay_ms)
         ending = self._settlement.end(outcome)
         self.next_due = datetime.fromtimestamp((wall_ms() + wait_ms) / 1000, UTC)
         return ending
@@ -170,7 +175,9 @@ class Delivery:
         The future ends when a broker has taken them. Raises `DeliveryEndedError` as `ack`,
         `UnsupportedOperationError` where there are no dead letters (broadcasting, lite pull).
         """
-        self._bury(self.message, None)  # where nothing comes again there are no dead letters
+        self._bury(
+            self._settlement.lane, self.message, None
+        )  # where nothing comes again there are no dead letters
         return self._settlement.end(DEAD)
 
     def __repr__(self) -> str:

@@ -221,6 +221,10 @@ class GroupMember(Generic[_Dispatch_co]):
         """Return what the group subscribes, the retry topic included."""
         return self._subscriptions.all()
 
+    def subscribes(self, topic: str) -> bool:
+        """Say whether the group subscribes a topic."""
+        return self._subscriptions.get(topic) is not None
+
     def rebalance(self) -> None:
         """Work out the own queues again, but not before ``start`` does so for the first time."""
         if self._may_take_queues:  # the routes that the check asks for change something, too
@@ -297,10 +301,10 @@ class GroupMember(Generic[_Dispatch_co]):
             offset = wanted.offset_table.get(key)
             if offset is not None and not lane.is_popped:  # then the broker has it alone
                 self.begin_at(lane, offset)
-        self.engine.rebalance_soon()
+        self.engine.rebalance_soon(self.group)
 
     def _corrected(self, lane: Lane) -> None:
         """Begin again at the offset that the broker says; the rebalance takes the queue afresh."""
         if self.rebalancer.lane(lane.queue) is lane:  # else it was given away, or taken afresh
             self.begin_at(lane, lane.next_offset)
-        self.engine.rebalance_soon()
+        self.engine.rebalance_soon(self.group)

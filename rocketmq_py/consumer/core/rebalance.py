@@ -151,7 +151,7 @@ class Rebalancer:
     def look_for_routes(self) -> None:
         """Ask for the routes that are missing at once, in background."""
         self._ask_now = True
-        self._engine.rebalance_soon()
+        self._engine.rebalance_soon(self._group)
 
     def run(self, budget_s: float = RUN_S) -> bool:
         """Rebalance all topics once; returns whether every topic is settled.
@@ -174,8 +174,9 @@ class Rebalancer:
                 try:
                     settled = queues is not None and self._run_topic(topic, queues, wanted, changed)
                 except RocketMQError as error:
-                    what = f"group {self._group}: rebalance of {topic}"
-                    self._engine.absences.failed(topic, what, error)
+                    if not self._stopped:  # else it has left: the broker knows nothing of it
+                        what = f"group {self._group}: rebalance of {topic}"
+                        self._engine.absences.failed(topic, what, error)
                     self._announced = False  # the broker may have forgotten this client
                     settled = False
                 if not settled:
@@ -251,7 +252,7 @@ class Rebalancer:
 
     def _announce(self) -> None:
         """Let brokers know this member, before they are asked for the others."""
-        self._engine.send_heartbeats()
+        self._engine.send_heartbeats(group=self._group)
         self._announced = True
 
     def _run_topic(
@@ -434,7 +435,7 @@ class Rebalancer:
             self._subscriptions.raise_version(topic)
             mine = self._announced_queues[topic]
             logger.info("group %s: %d queues of %s", self._group, len(mine), topic)
-        return self._engine.send_heartbeats(0)
+        return self._engine.send_heartbeats(0, group=self._group)
 
     def _schedule_next(self, unsettled: set[str]) -> None:
         if self._next is not None:
@@ -450,4 +451,5 @@ class Rebalancer:
         if not unsettled <= later.keys():
             waits.append(UNBALANCED_WAIT_MS / 1000)
         wait_ms = min(ceil(round(wait * 1000, 3)) for wait in waits)
-        self._next = self._engine.schedule_after(wait_ms, self._engine.rebalance_soon)
+        again = partial(self._engine.rebalance_soon, self._group)
+        self._next = self._engine.schedule_after(wait_ms, again)

@@ -42,13 +42,12 @@ class Unpacked:
     decompressed bodies.
     """
 
-    __slots__ = ("messages", "refused", "shown", "size", "waiting")
+    refused: Sequence[tuple[MessageExt, BodyError]] = ()
+    waiting: Sequence[MessageExt] = ()
+    size = 0
 
     def __init__(self, messages: Sequence[MessageExt]) -> None:
         self.messages = self.shown = messages
-        self.refused: Sequence[tuple[MessageExt, BodyError]] = ()
-        self.waiting: Sequence[MessageExt] = ()
-        self.size = 0
 
 
 class Bodies:

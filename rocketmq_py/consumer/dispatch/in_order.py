@@ -199,7 +199,7 @@ class OrderlyDispatch:
     def connection_lost(self, address: str) -> None:
         """Take the broker's queues afresh: one that has started anew knows nothing of locks."""
         if self._locks is not None and self._locks.doubt(address):
-            self._engine.rebalance_soon()
+            self._engine.rebalance_soon(self._group)
 
     def given_back(self, lane: Lane) -> None:
         """Give the lock of a dropped lane back, as soon as no listener has a message of it."""
@@ -236,7 +236,7 @@ class OrderlyDispatch:
         mine = [lane for lane in lanes if not lane.dropped]
         self._locks.renew([lane.queue for lane in mine if self.keeps(lane)])
         if not all(map(self.keeps, mine)):
-            self._engine.rebalance_soon()
+            self._engine.rebalance_soon(self._group)
 
     def _unlock(self, queue: MessageQueue) -> None:
         if self._locks is not None and self._engine.is_running:
@@ -308,23 +308,21 @@ class OrderlyDispatch:
         None: when the program has settled the batch.
         """
         if not self.keeps(lane):  # the rebalance takes it afresh
-            self._engine.rebalance_soon()
+            self._engine.rebalance_soon(self._group)
             return LOOK_AGAIN_MS
         with self._mutex:
             if order.is_over:
                 return 0
             order.in_call = True
-        called = self.calls.call(lane, batch, partial(self._settle_for_program, lane, order))
-        if called.settlement is not None:
+        unpacked, said = self.calls.call(lane, batch, partial(self._settle_for_program, order))
+        if isinstance(said, Settlement):
             with self._mutex:
-                if not called.settlement.is_over:  # else the next call may be under way already
-                    order.settlement = called.settlement
+                if not said.is_over:  # else the next call may be under way already
+                    order.settlement = said
             return None
-        if called.waiting:
-            verdict = Verdict(0, Hold(NO_ROOM_WAIT_MS), is_no_attempt=True)
-        else:  # without a verdict it cannot be decompressed
-            verdict = called.verdict or Verdict(0)
-        return self._ended(lane, order, batch, verdict)
+        if unpacked.waiting:
+            said = Verdict(0, Hold(NO_ROOM_WAIT_MS), is_no_attempt=True)
+        return self._ended(lane, order, batch, said or Verdict(0))  # None: cannot be decompressed
 
     def _ended(
         self, lane: Lane, order: _Order, batch: Sequence[MessageExt], verdict: Verdict
@@ -338,7 +336,7 @@ class OrderlyDispatch:
         if is_leaving:
             self._unlock(lane.queue)
             if order.is_wanted:
-                self._engine.rebalance_soon()
+                self._engine.rebalance_soon(self._group)
         if order.is_over or lane.dropped:
             logger.info("result of %d messages of %s discarded", len(batch), lane.queue)
             return 0
@@ -413,7 +411,7 @@ class OrderlyDispatch:
         return Hold(delay_ms), delay_ms
 
     def _settle_for_program(
-        self, lane: Lane, order: _Order, messages: Sequence[MessageExt], outcome: Outcome
+        self, order: _Order, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
     ) -> Future[None]:
         """Do what the program says and give the lane its next turn, in background.
 

@@ -21,7 +21,7 @@ from attrs import define, field
 
 from rocketmq_py.client.activity import Book
 from rocketmq_py.clock import monotonic
-from rocketmq_py.consumer.core.delivery import Delivery, Settle, Settlement
+from rocketmq_py.consumer.core.delivery import Delivery, Plan, Settle, Settlement
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Done, Outcome
 from rocketmq_py.consumer.dispatch.bodies import Bodies
 from rocketmq_py.consumer.hooks import CONTEXT_TYPE, ConsumeMessageContext, Hooks
@@ -51,6 +51,7 @@ TOLD_TIMES_MAX = 16
 class Verdict(NamedTuple):
     """What a listener says: the first ``done`` messages are handled, ``rest`` holds for the others.
 
+    There may be fewer messages than are ``done``.
     ``waits``: what is handled is settled by a later call that does not wait (orderly consumption
     without auto-commit). ``again``: all that waits so is to be handled once more.
     ``is_no_attempt``: no listener had the messages. ``status`` is the listener's, or what
@@ -87,20 +88,6 @@ class SettlingHandler(Protocol):
 Handler: TypeAlias = StatusHandler | SettlingHandler
 
 
-class Called(NamedTuple):
-    """What came of one call; `verdict` is None where nothing was handled, or not settled yet.
-
-    `messages` are those that the listener had, as they are cached. `refused` cannot be
-    decompressed. For `waiting` there is no room yet. `settlement` ends what the program settles.
-    """
-
-    messages: Sequence[MessageExt]
-    verdict: Verdict | None
-    refused: Sequence[MessageExt] = ()
-    waiting: Sequence[MessageExt] = ()
-    settlement: Settlement | None = None
-
-
 class Workers(Protocol):
     """Who runs the calls of a dispatch: a `WorkerPool`, or what stands for one."""
 
@@ -129,10 +116,6 @@ class HandlingSettings(Protocol):
     consume_timeout: int
 
 
-PlanOfLane: TypeAlias = "Callable[[Lane, MessageExt, int | None], tuple[Outcome, int]]"
-"""Says how a message of a lane comes again; see `Progress.plan`."""
-
-
 @define(eq=False, repr=False, kw_only=True)
 class ListenerCalls:
     """The calls of one consumer's listener.
@@ -145,8 +128,8 @@ class ListenerCalls:
     _settings: HandlingSettings
     _handler: Handler
     _clock: Clock
-    _plan: PlanOfLane
-    _bury: PlanOfLane
+    _plan: Plan
+    _bury: Plan
     _hooks: Hooks = field(factory=Hooks)
     bodies: Bodies = field(init=False)
     settling: Book = field(init=False)
@@ -159,16 +142,21 @@ class ListenerCalls:
     def _own_book(self) -> Book:
         return Book(f"group {self._group}", "deliveries being settled")
 
-    def call(self, lane: Lane, messages: Sequence[MessageExt], settle: Settle) -> Called:
-        """Let the listener handle messages of a lane; ``settle`` does what a program decides."""
+    def call(
+        self, lane: Lane, messages: Sequence[MessageExt], settle: Settle
+    ) -> tuple[Unpacked, Verdict | Settlement | None]:
+        """Let the listener handle messages of a lane; ``settle`` does what a program decides.
+
+        Gives those that the listener had, and the others, with what the listener says: a verdict,
+        or what ends when the program settles them; None where it had none.
+        """
         batch = self.bodies.unpacked(messages)
         if batch.size:
             lane.grow(batch.size)
-        refused = [message for message, _ in batch.refused] if batch.refused else ()
         for message, error in batch.refused:
             self._tell_refused(lane, message, error)
         if not batch.messages:
-            return Called(batch.messages, None, refused, batch.waiting)
+            return batch, None
         started = str(self._clock.now_ms)
         for message in batch.messages:
             message.properties[Prop.CONSUME_START_TIME] = started
@@ -179,20 +167,19 @@ class ListenerCalls:
                 settle = self._telling(context, settle)
             settlement = Settlement(batch.messages, lane, settle)
             self._leave_to_program(handler, lane, batch, settlement)
-            return Called(batch.messages, None, refused, batch.waiting, settlement)
+            return batch, settlement
         try:
             verdict = handler(batch.shown, lane.queue)
         finally:
-            self._close(lane, batch)
+            if batch.size:
+                self._close(lane, batch)
         if context is not None:
             status = "" if verdict.status is None else verdict.status.name
             self._after(context, batch.messages, status, verdict.problem)
-        return Called(batch.messages, verdict, refused, batch.waiting)
+        return batch, verdict
 
-    def settle(
-        self, settle: Callable[[], Sequence[MessageExt]], *, at_once: bool = False
-    ) -> Future[None]:
-        """Do what a program has decided, in background unless ``at_once``.
+    def settle(self, settle: Callable[[], Sequence[MessageExt]]) -> Future[None]:
+        """Do what a program has decided, in background.
 
         ``settle`` returns the messages that no broker took. The future ends when it is done, with
         an error when there are any.
@@ -200,7 +187,7 @@ class ListenerCalls:
         settling: Future[None] = Future()
         self.settling.enter(settling)
         end = partial(self._settle, settling, settle)
-        if at_once or not self._engine.submit_background(end):
+        if not self._engine.submit_background(end):
             end()
         return settling
 
@@ -226,8 +213,7 @@ class ListenerCalls:
 
         The room of their bodies is kept as long as the program may look at them.
         """
-        plan, bury = partial(self._plan, lane), partial(self._bury, lane)
-        delivery = Delivery(list(batch.shown), settlement, plan, bury)
+        delivery = Delivery(list(batch.shown), settlement, self._plan, self._bury)
         if batch.size:
             weakref.finalize(delivery, self._close, lane, batch).atexit = False
         verdict = handler(delivery)
@@ -260,10 +246,10 @@ class ListenerCalls:
     def _telling(self, context: ConsumeMessageContext, settle: Settle) -> Settle:
         """Show the hooks what a program decides about its delivery."""
 
-        def tell(messages: Sequence[MessageExt], outcome: Outcome) -> Future[None]:
+        def tell(lane: Lane, messages: Sequence[MessageExt], outcome: Outcome) -> Future[None]:
             status = "CONSUME_SUCCESS" if isinstance(outcome, Done) else "RECONSUME_LATER"
             self._after(context, messages, status)
-            return settle(messages, outcome)
+            return settle(lane, messages, outcome)
 
         return tell
 
@@ -285,9 +271,9 @@ class ListenerCalls:
             settling.set_exception(problem)
 
     def _close(self, lane: Lane, batch: Unpacked) -> None:
-        if batch.size:
-            lane.grow(-batch.size)
-            self.bodies.release(batch.size)
+        """Give the room of decompressed bodies back."""
+        lane.grow(-batch.size)
+        self.bodies.release(batch.size)
 
     def _tell_refused(self, lane: Lane, message: MessageExt, error: BodyError) -> None:
         logger.log(

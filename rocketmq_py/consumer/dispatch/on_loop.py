@@ -58,7 +58,8 @@ class LoopWorkers:
         self._is_over = is_over
         self._abandoned: Callable[[], object] | None = abandoned
         self._look = engine.schedule_every(LOOK_EVERY_MS, LOOK_EVERY_MS, self._has_loop)
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)  # told of when it is closed
         self._tasks: deque[Task] = deque()
         self._passed_on: deque[Task] = deque()
         self._room = room
@@ -73,7 +74,7 @@ class LoopWorkers:
     def unfinished(self) -> int:
         """Calls that wait, run, or whose messages the program has."""
         self._has_loop()
-        with self._changed:
+        with self._lock:
             return len(self._tasks) + len(self._passed_on) + self._running + self._held
 
     def submit(self, task: Callable[..., object], *args: object) -> bool:
@@ -82,7 +83,7 @@ class LoopWorkers:
 
     def submit_all(self, tasks: Iterable[Task]) -> bool:
         """Run tasks in their order; False when it is closed, and none will run."""
-        with self._changed:
+        with self._lock:
             if self._closed:
                 return False
             self._tasks.extend(tasks)
@@ -91,7 +92,7 @@ class LoopWorkers:
 
     def resize(self, threads: int) -> None:
         """Change how many may be under way."""
-        with self._changed:
+        with self._lock:
             self._room = threads
         self._wake()
 
@@ -101,42 +102,42 @@ class LoopWorkers:
         deadline = monotonic() + timeout
         self._look.cancel()
         self._has_loop()
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._tasks.clear()
             while self._running or self._held:
                 left_s = deadline - monotonic()
                 if left_s <= 0:
                     return False
-                self._changed.wait(left_s)
+                self._ended.wait(left_s)
         return True
 
     # --- what the program's side asks -------------------------------------------------------
 
     def hold(self) -> None:
         """Count messages that the program gets, until `give_back`."""
-        with self._changed:
+        with self._lock:
             if self._abandoned is not None:
                 self._held += 1
 
     def give_back(self) -> None:
         """Count them no more: there is room for others."""
-        with self._changed:
+        with self._lock:
             if self._abandoned is not None:
                 self._held -= 1
-            self._changed.notify_all()
+            self._tell_who_closes()
         self._wake()
 
     def widen(self, by: int) -> None:
         """Make room for so many more, on the loop's thread; what fits is begun at once."""
-        with self._changed:
+        with self._lock:
             self._room += by
         if by > 0:
-            self._begin()
+            self._turn()
 
     def pass_on(self, call: Task) -> None:
         """Call something on the loop's thread, with what else waits for its turn there."""
-        with self._changed:
+        with self._lock:
             if self._abandoned is not None:
                 self._passed_on.append(call)
         self._wake()
@@ -147,7 +148,7 @@ class LoopWorkers:
         """Let the loop look, unless it will do so anyway."""
         if not self._has_loop():
             return
-        with self._changed:
+        with self._lock:
             if self._is_woken or not (self._passed_on or self._has_turn()):
                 return
             self._is_woken = True
@@ -165,55 +166,76 @@ class LoopWorkers:
         return bool(self._tasks) and self._running + self._held < self._room
 
     def _turn(self) -> None:
-        with self._changed:
-            self._is_woken = False  # first: what comes from here on wakes the loop again
-            calls, self._passed_on = self._passed_on, deque()
-        for call in calls:
-            call()
-        self._begin()
+        """Call what was passed on and begin calls, on the loop's thread, as far as there is room.
 
-    def _begin(self) -> None:
+        Nothing that comes meanwhile wakes the loop: it has its place in this turn, or in the next.
+        """
         for _ in range(TURN_MAX):
-            with self._changed:
-                if not self._has_turn():
+            with self._lock:
+                is_passed_on = bool(self._passed_on)
+                if is_passed_on:
+                    task = self._passed_on.popleft()
+                elif self._has_turn():
+                    task = self._tasks.popleft()
+                    self._running += 1
+                else:
+                    self._is_woken = False
                     return
-                task = self._tasks.popleft()
-                self._running += 1
-            if isinstance(task, PoolCall) and task.is_plain:
-                self._run(task)
-            elif not self._engine.submit_background(self._run, task):
+            if is_passed_on:
+                _run(task)
+            elif isinstance(task, PoolCall) and task.is_plain:
+                _run(task)
+                self._note_end()
+            elif not self._engine.submit_background(self._run_aside, task):
                 self._put_back(task)
                 return
+        if not self._on_loop(self._turn):
+            self._abandon()
+
+    def _run_aside(self, task: Task) -> None:
+        _run(task)
+        self._note_end()
         self._wake()
 
-    def _run(self, task: Task) -> None:
-        try:
-            task()
-        except Exception:  # noqa: BLE001 - the other calls must have their turn
-            _log.exception("a listener call failed")
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-            self._wake()
+    def _note_end(self) -> None:
+        with self._lock:
+            self._running -= 1
+            self._tell_who_closes()
+
+    def _tell_who_closes(self) -> None:
+        if self._closed:
+            self._ended.notify_all()
 
     def _put_back(self, task: Task) -> None:
-        with self._changed:
+        with self._lock:
             self._running -= 1
+            self._is_woken = False
+            self._tell_who_closes()
             if self._closed:
                 return
             self._tasks.appendleft(task)
-        self._engine.schedule_after(CROWDED_WAIT_MS, self._wake)
+            waits = not self._passed_on
+        if waits:
+            self._engine.schedule_after(CROWDED_WAIT_MS, self._wake)
+        else:  # has come meanwhile
+            self._wake()
 
     def _abandon(self) -> None:
         """Count nothing any more: nobody will take it. The messages come again elsewhere."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._tasks.clear()
             self._passed_on.clear()
             self._held = 0
-            self._changed.notify_all()
+            self._tell_who_closes()
             abandoned, self._abandoned = self._abandoned, None
         self._look.cancel()
         if abandoned is not None:
             abandoned()
+
+
+def _run(task: Task) -> None:
+    try:
+        task()
+    except Exception:  # noqa: BLE001 - the other calls must have their turn
+        _log.exception("a listener call failed")

@@ -5,7 +5,7 @@ must not know where messages come from. Facts:
 `org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import ClassVar, Protocol
@@ -15,6 +15,7 @@ from attrs import define, field
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import Clock
+from rocketmq_py.consumer.core.delivery import SETTLED
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DONE, Done, Later, Outcome
 from rocketmq_py.consumer.core.progress import Progress
@@ -24,6 +25,7 @@ from rocketmq_py.consumer.dispatch.listener_calls import (
     Handler,
     HandlingSettings,
     ListenerCalls,
+    Verdict,
     Workers,
 )
 from rocketmq_py.consumer.hooks import Hooks
@@ -51,22 +53,14 @@ class PoolSettings(HandlingSettings, Protocol):
     consume_message_batch_max_size: int
 
 
-@define(eq=False)
-class PoolCall:
-    """One listener call that waits for a worker."""
-
-    run: Callable[[Lane, Sequence[MessageExt]], object]
-    lane: Lane
-    messages: Sequence[MessageExt]
-
-    def __call__(self) -> None:
-        """Make it."""
-        self.run(self.lane, self.messages)
+class PoolCall(partial[object]):
+    """One listener call that waits for a worker: of a function of a lane and its messages."""
 
     @property
     def is_plain(self) -> bool:
         """Whether its bodies are as the listener gets them, so that it begins at once."""
-        return not any(one.sys_flag & NOT_READY for one in self.messages)
+        _, messages = self.args
+        return not any(one.sys_flag & NOT_READY for one in messages)
 
 
 @define(eq=False, repr=False, kw_only=True)
@@ -163,18 +157,17 @@ class PoolDispatch:
         messages = self._progress.claim(lane, messages)
         if not messages:
             return
-        called = self.calls.call(lane, messages, partial(self._settle_for_program, lane))
-        if called.waiting:
-            self._wait_for_room(lane, called.waiting)
-        verdict = called.verdict
-        if called.refused:
-            self._settle(lane, called.refused, AS_ATTEMPT)
-        if verdict is not None:
-            done, failed = called.messages[: verdict.done], called.messages[verdict.done :]
+        batch, said = self.calls.call(lane, messages, self._settle_for_program)
+        if batch.waiting:
+            self._wait_for_room(lane, batch.waiting)
+        if batch.refused:
+            self._settle(lane, [one for one, _ in batch.refused], AS_ATTEMPT)
+        if isinstance(said, Verdict):
+            done, failed = batch.messages[: said.done], batch.messages[said.done :]
             if done:
                 self._settle(lane, done, DONE)
             if failed:
-                self._settle(lane, failed, verdict.rest)
+                self._settle(lane, failed, said.rest)
 
     def _settle(
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
@@ -199,8 +192,10 @@ class PoolDispatch:
         self, lane: Lane, messages: Sequence[MessageExt], outcome: Outcome
     ) -> Future[None]:
         """Settle at once what needs no broker, and the rest in background."""
-        settle = partial(self._settle, lane, messages, outcome)
-        return self.calls.settle(settle, at_once=isinstance(outcome, Done))
+        if isinstance(outcome, Done):
+            self._settle(lane, messages, outcome)
+            return SETTLED
+        return self.calls.settle(partial(self._settle, lane, messages, outcome))
 
     def _wait_for_room(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         if self._waits % LOG_EVERY == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -61,14 +60,14 @@ def delivery(settled: list[Outcome] | None = None, offset: int = 0) -> Delivery:
     one = message(offset)
     lane.put([one])
 
-    def settle(_: Sequence[MessageExt], outcome: Outcome) -> Future[None]:
+    def settle(_lane: Lane, _: object, outcome: Outcome) -> Future[None]:
         if settled is not None:
             settled.append(outcome)
         ended: Future[None] = Future()
         ended.set_result(None)
         return ended
 
-    def plan(_: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def plan(_lane: Lane, _: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         return AS_ATTEMPT, delay_ms or 0
 
     return Delivery([one], Settlement([one], lane, settle), plan, plan)

@@ -49,6 +49,9 @@ class Consumer:
     def subscriptions(self) -> list[SubscriptionData]:
         return self._subscriptions
 
+    def subscribes(self, topic: str) -> bool:
+        return any(one.topic == topic for one in self._subscriptions)
+
     def rebalance(self) -> None:
         self.rebalanced.release()
         if self.fails:
@@ -194,11 +197,12 @@ def test_only_the_changed_route_of_a_subscribed_topic_asks_for_a_rebalance(
     instance: ClientInstance, monkeypatch: pytest.MonkeyPatch, subscribed: str, rebalances: int
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(instance, "rebalance_soon", lambda: asked.append("rebalance"))
+    monkeypatch.setattr(instance, "rebalance_soon", asked.append)
     instance.register_consumer("C", Consumer(topic=subscribed))
+    instance.register_consumer("D", Consumer("D", topic="another"))
     instance.routes.update("T")
     instance.routes.update("T")
-    assert len(asked) == rebalances
+    assert asked == ["C"] * rebalances
 
 
 def test_a_broker_that_comes_back_into_a_route_is_found_long_before_the_next_poll(
@@ -264,17 +268,68 @@ def test_a_vanished_broker_loses_its_connection_at_the_next_round(
     assert broker.address not in instance.connections.addresses()
 
 
-def test_notice_40_makes_every_consumer_rebalance(
-    cluster: ScriptedCluster, instance: ClientInstance
+@pytest.mark.parametrize(
+    ("named", "turns"),
+    [("C", {"C"}), (None, {"B", "C", "D"}), ("unknown", set())],
+    ids=["its group", "no group", "a group of nobody"],
+)
+def test_notice_40_makes_the_consumer_of_its_group_rebalance(
+    cluster: ScriptedCluster, instance: ClientInstance, named: str | None, turns: set[str]
 ) -> None:
-    consumer = Consumer()
-    instance.register_consumer("C", consumer)
-    instance.register_consumer("D", Consumer("D"))
+    consumers = [Consumer(group, topic="other") for group in ("B", "C", "D")]
+    for consumer in consumers:
+        instance.register_consumer(consumer.group, consumer)
     broker = cluster.brokers[0]
     instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
+    fields = {} if named is None else {"consumerGroup": named}
     code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
-    broker.peers[0].send(RemotingCommand(code, flag=2, ext_fields={"consumerGroup": "C"}))
-    assert consumer.rebalanced.acquire(timeout=WAIT_S)
+    broker.peers[0].send(RemotingCommand(code, flag=2, ext_fields=fields))
+    broker.peers[0].send(RemotingCommand(307, opaque=7))
+    broker.wait_for(3)  # the answer to that: the notice has been read before
+    until(lambda: instance.is_busy() is None)
+    assert {one.group for one in consumers if one.rebalanced.acquire(blocking=False)} == turns
+
+
+def test_a_heartbeat_for_something_new_of_a_group_names_no_other(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    for group in ("A", "B"):
+        instance.register_producer(group, object())
+    for group in ("B", "C"):
+        instance.register_consumer(group, Consumer(group))
+    instance.routes.update("T")
+    instance.send_heartbeats()  # the connection has one of its own
+    beats = len(cluster.brokers[0].wait_for(HEART_BEAT, 2))
+    named = []
+    for group in ("A", "B", "C", "unknown"):
+        instance.send_heartbeats(group=group)
+    for request in cluster.brokers[0].of(HEART_BEAT)[beats:]:
+        body = json.loads(request.body)
+        producers = [one["groupName"] for one in body["producerDataSet"]]
+        named.append((producers, [one["groupName"] for one in body["consumerDataSet"]]))
+    assert named == [(["A"], []), (["B"], ["B"]), ([], ["C"])]
+
+
+def test_consumers_rebalance_in_turn_and_each_again_when_asked_meanwhile(
+    instance: ClientInstance,
+) -> None:
+    turns: list[str] = []
+    first, second = Consumer("A", topic="other"), Consumer("B", topic="other")
+
+    def rebalance() -> None:
+        turns.append("A")
+        if len(turns) == 1:
+            for _ in range(3):
+                instance.rebalance_soon("A")
+                instance.rebalance_soon()
+
+    first.rebalance = rebalance  # type: ignore[method-assign] # asks while it has its turn
+    second.rebalance = lambda: turns.append("B")  # type: ignore[method-assign]
+    for consumer in (first, second):
+        instance.register_consumer(consumer.group, consumer)
+    instance.rebalance_soon("A")
+    until(lambda: instance.is_busy() is None)
+    assert turns == ["A", "A", "B"]
 
 
 def test_a_failing_consumer_does_not_take_the_others_turn(

@@ -171,7 +171,7 @@ class FakeEngine(ClientInstance):
     def unregister_consumer(self, group: str, wait_s: float = 0.0) -> None:
         self.left.append(group)
 
-    def send_heartbeats(self, wait_s: float = 0.0) -> Told:
+    def send_heartbeats(self, wait_s: float = 0.0, *, group: str | None = None) -> Told:
         self.heartbeats += 1
         self.log.append("HEART_BEAT")
         return Told(())
@@ -199,7 +199,7 @@ class FakeEngine(ClientInstance):
     def submit_background(self, task: Callable[..., object], *args: object) -> bool:
         return self.submit(task, *args)
 
-    def rebalance_soon(self) -> None:
+    def rebalance_soon(self, group: str | None = None) -> None:
         self.rebalances += 1
 
     # --- what the test does ---

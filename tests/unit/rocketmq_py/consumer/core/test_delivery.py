@@ -31,14 +31,16 @@ class Bench:
         self.settlement = Settlement(self.cached, self.lane, self._settle)
         self.delivery = Delivery(self.cached, self.settlement, self._plan, self._plan)
 
-    def _settle(self, messages: object, outcome: Outcome) -> Future[None]:
+    def _settle(self, lane: Lane, messages: object, outcome: Outcome) -> Future[None]:
+        assert lane is self.lane
         assert messages is self.cached
         self.settled.append(outcome)
         ended: Future[None] = Future()
         ended.set_result(None)
         return ended
 
-    def _plan(self, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def _plan(self, lane: Lane, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+        assert lane is self.lane
         if not self._supports:
             raise UnsupportedOperationError("nothing comes again")
         self.planned.append(delay_ms)

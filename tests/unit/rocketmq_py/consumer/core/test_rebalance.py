@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from rocketmq_py.client.absences import Absences
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core import rebalance, shares
 from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
@@ -17,6 +18,7 @@ from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import MQClientException, NameServerUnavailableError
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     GROUP,
@@ -505,3 +507,23 @@ def test_at_the_end_every_queue_is_given_back() -> None:
     bench.rebalancer.stop()
     bench.rebalancer.drop_all()
     assert sorted(owners.returned) == [0, 1, 2, 3]
+
+
+def test_a_run_that_fails_because_the_member_has_left_meanwhile_is_no_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    unknown = refusal(1, "no consumer for this group")
+
+    def leave(_: RemotingCommand) -> RemotingCommand:
+        bench.rebalancer.stop()
+        return unknown
+
+    bench.engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda _: unknown
+    assert not bench.rebalancer.run()
+    assert "rebalance of T" in caplog.text
+    caplog.clear()
+    bench.engine.absences = Absences()  # else the same is told once a minute only
+    bench.engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = leave
+    assert not bench.rebalancer.run()
+    assert caplog.text == ""

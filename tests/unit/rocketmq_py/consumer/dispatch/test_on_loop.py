@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from rocketmq_py.consumer.dispatch.on_loop import CROWDED_WAIT_MS, TURN_MAX, Loo
 from rocketmq_py.consumer.dispatch.pool import PoolCall
 from rocketmq_py.protocol.sysflag import COMPRESSED
 from tests.unit.rocketmq_py.consumer.fake_engine import FakeHandle, message
-from tests.waiting import within
+from tests.waiting import until, within
 
 Task = Callable[[], object]
 
@@ -192,3 +193,58 @@ def test_the_end_drops_what_waits_and_waits_for_what_the_program_has() -> None:
     bench.turn()
     assert bench.log == ["held"]
     assert not bench.workers.submit(bench.log.append, "late")
+
+
+def test_a_close_does_not_wait_for_a_call_that_got_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(room=1)
+    ended: list[bool] = []
+    closing = threading.Thread(target=lambda: ended.append(bench.workers.close(60.0)), daemon=True)
+
+    def refuse(*_: object) -> bool:
+        closing.start()
+        until(lambda: not bench.workers.submit(list))  # it waits from now on
+        return False
+
+    monkeypatch.setattr(bench, "submit_background", refuse)
+    bench.workers.submit(list)
+    within(10, bench.turn)
+    closing.join(10)
+    assert ended == [True]
+
+
+def test_what_is_passed_on_while_a_call_gets_no_thread_does_not_wait_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(room=1)
+
+    def refuse(*_: object) -> bool:
+        if not bench.log:
+            bench.workers.pass_on(lambda: bench.log.append("passed on"))
+        return False
+
+    monkeypatch.setattr(bench, "submit_background", refuse)
+    bench.workers.submit(bench.log.append, "call")
+    bench.turn()
+    bench.turn()
+    assert bench.log == ["passed on"]
+    assert [wait_ms for wait_ms, _ in bench.later] == [CROWDED_WAIT_MS]
+
+
+def test_a_failure_on_the_loop_keeps_nothing_from_its_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(room=1)
+
+    def fail() -> None:
+        raise LookupError("theirs")
+
+    bench.workers.pass_on(fail)
+    bench.workers.pass_on(lambda: bench.log.append("next"))
+    bench.turn()
+    assert bench.log == ["next"]
+    assert "a listener call failed" in caplog.text
+    bench.workers.pass_on(lambda: bench.log.append("later"))
+    bench.turn()
+    assert bench.log == ["next", "later"]
