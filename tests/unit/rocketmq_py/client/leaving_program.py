@@ -27,8 +27,13 @@ FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+may_say_so = threading.Event()
+may_say_so.set()
+
+
 def consumer(address: str) -> DefaultMQPushConsumer:
     def listen(*_: object) -> ConsumeConcurrentlyStatus:
+        may_say_so.wait()
         print("received", flush=True)
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
@@ -120,9 +125,17 @@ def runs_where_sigint_is_ignored(address: str) -> None:
     run(address)
 
 
+def says_so_when_signals_are_handled() -> None:
+    while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        threading.Event().wait(0.001)
+    may_say_so.set()
+
+
 def runs_what_runs_already(address: str) -> None:
+    may_say_so.clear()  # the signal that follows must not come before `run` handles it
     with consumer(address) as made:
         print("started", flush=True)
+        threading.Thread(target=says_so_when_signals_are_handled, daemon=True).start()
         made.run()
     print("ended", made.is_running, True, running_clients(), flush=True)
 

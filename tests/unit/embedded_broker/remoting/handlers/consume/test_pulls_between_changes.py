@@ -145,7 +145,10 @@ def test_it_is_the_same_whether_changes_and_pulls_come_together_or_alone() -> No
     for pieces in ([commands], [[one] for one in commands]):
         with broker_asked() as one:
             come = b"".join(one.ask(*piece) for piece in pieces)
-            told.append(re.sub(rb"broker\[.*?\]", b"", come))
+            answers = [RemotingCommand.decode(frame) for frame in FrameDecoder().feed(come)]
+            for answer in answers:  # a name of the broker is longer when it is the hundredth
+                answer.remark = re.sub(r"broker\[.*?\]", "", answer.remark or "")
+            told.append(answers)
     assert told[0] == told[1]
 
 
