@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 
 from rocketmq_py.client.life import Client
-from rocketmq_py.errors import IllegalStateError
+from rocketmq_py.errors import ClientClosedError, IllegalStateError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK_S = 0.5
@@ -26,10 +26,11 @@ class Foreground(Client):
     def run(self) -> None:
         """Start unless it runs, wait for SIGINT or SIGTERM, then shut down and return.
 
-        Also returns when another thread has shut it down. SIGINT ends it even where it was
-        ignored before, as in background jobs. While this runs, handlers of both signals are its
-        own; those of before are restored at the end. Raises `IllegalStateError` in another thread
-        than the main one, which gets no signals, and what `start` raises.
+        Also returns when another thread, or a listener, has shut it down, even while it was
+        starting. SIGINT ends it even where it was ignored before, as in background jobs. While this
+        runs, handlers of both signals are its own; those of before are restored at the end. Raises
+        `IllegalStateError` in another thread than the main one, which gets no signals, and what
+        `start` raises.
         """
         if threading.current_thread() is not threading.main_thread():
             raise IllegalStateError(
@@ -40,8 +41,8 @@ class Foreground(Client):
         told: SimpleQueue[None] = SimpleQueue()
         with _handled(told):
             try:
-                if not self.is_running:
-                    self.start()
+                if not self.is_running and not self._started():
+                    return
                 self._life.at_end(lambda _: told.put(None))
                 while self.is_running:  # else it was shut down, perhaps before that was named
                     with suppress(Empty):
@@ -51,6 +52,17 @@ class Foreground(Client):
                         break
             finally:
                 self.shutdown()
+
+    def _started(self) -> bool:
+        """Start; False when it was shut down meanwhile, perhaps by its first message."""
+        was_closed = self._life.state == "closed"
+        try:
+            self.start()
+        except ClientClosedError:
+            if was_closed:
+                raise
+            return False
+        return True
 
 
 @contextmanager

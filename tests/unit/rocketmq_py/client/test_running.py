@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -21,6 +22,7 @@ class Receiver(Foreground):
         self._life = Life(lambda: "the receiver")
         self._signals = signals
         self.starts = 0
+        self.at_start: Callable[[], object] = lambda: None
 
     def start(self) -> None:
         with self._life.starting():
@@ -28,6 +30,7 @@ class Receiver(Foreground):
             self._life.at_end(lambda _: None)
             for number in self._signals:
                 signal.raise_signal(number)
+            self.at_start()
 
 
 def handlers() -> list[object]:
@@ -54,6 +57,13 @@ def test_what_has_run_does_not_run_again() -> None:
     with pytest.raises(ClientClosedError):
         receiver.run()
     assert handlers() == before
+
+
+def test_what_is_shut_down_while_it_starts_has_run() -> None:
+    before, receiver = handlers(), Receiver()
+    receiver.at_start = receiver.shutdown
+    receiver.run()
+    assert (receiver.starts, receiver.is_running, handlers() == before) == (1, False, True)
 
 
 def test_outside_the_main_thread_nothing_is_started() -> None:
