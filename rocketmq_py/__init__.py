@@ -68,7 +68,8 @@ if TYPE_CHECKING:
         MessageModel,
         MessageSelector,
     )
-    from rocketmq_py.consumer.lite_pull import DefaultLitePullConsumer, QueueListener
+    from rocketmq_py.consumer.lite_pull import DefaultLitePullConsumer
+    from rocketmq_py.consumer.polling import QueueListener
     from rocketmq_py.consumer.push import DefaultMQPushConsumer
     from rocketmq_py.consumer.settings import (
         ConsumerConfig,
@@ -183,7 +184,8 @@ _NAMES_OF = {
         "ConsumeOrderlyContext ConsumeOrderlyStatus DeliveryFunction DeliveryListener Listener "
         "MessageListenerConcurrently MessageListenerOrderly MessageModel MessageSelector"
     ),
-    "consumer.lite_pull": "DefaultLitePullConsumer QueueListener",
+    "consumer.lite_pull": "DefaultLitePullConsumer",
+    "consumer.polling": "QueueListener",
     "consumer.push": "DefaultMQPushConsumer",
     "consumer.settings": "ConsumerConfig LitePullConsumerConfig PushConsumerConfig",
     "errors": (

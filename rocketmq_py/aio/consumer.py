@@ -15,17 +15,17 @@ from attrs import define, field, frozen, setters
 
 from rocketmq_py.aio.delivery import Delivery
 from rocketmq_py.aio.home import Home, running_loop
-from rocketmq_py.aio.membership import Membership
+from rocketmq_py.aio.membership import Membership, subscribe
 from rocketmq_py.aio.outcomes import Outcomes
 from rocketmq_py.aio.receiving import Iterating, Listener, Listening, Receiver
 from rocketmq_py.client.activity import Book
 from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.face import SUBSCRIBE_ALL, TAG, a_clock
+from rocketmq_py.consumer.face import SUBSCRIBE_ALL, a_clock
 from rocketmq_py.consumer.listener import MessageSelector
 from rocketmq_py.consumer.settings import PushConsumerConfig
-from rocketmq_py.errors import ConfigError, IllegalStateError, UnsupportedOperationError
+from rocketmq_py.errors import ConfigError, IllegalStateError
 from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
 from rocketmq_py.send_result import MessageQueue
 
@@ -97,13 +97,7 @@ class Consumer(PushConsumerConfig):
         Never blocks. A `MessageSelector.by_sql` is for before the start, which asks a broker about
         it: `UnsupportedOperationError` after it.
         """
-        is_condition = isinstance(expression, MessageSelector) and expression.expression_type != TAG
-        if is_condition and self._member.is_running:
-            raise UnsupportedOperationError(
-                f"subscription of {topic}: a condition is asked about at a broker by start(): "
-                "subscribe before it"
-            )
-        self._member.subscribe(topic, expression)
+        subscribe(self._member, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic. Its queues are given up at the next rebalance."""

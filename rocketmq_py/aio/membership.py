@@ -7,6 +7,7 @@ Must not know how a message reaches a task; that is ``receiving.py``.
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from rocketmq_py.aio.receiving import Receiver
 from rocketmq_py.client.activity import Book
@@ -18,13 +19,27 @@ from rocketmq_py.consumer.assembly import Basis, PushMember, push_member
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
 from rocketmq_py.consumer.dispatch.on_loop import LoopWorkers
 from rocketmq_py.consumer.dispatch.pool import PoolDispatch
-from rocketmq_py.consumer.face import PushedConsumer
+from rocketmq_py.consumer.face import TAG, GroupConsumer, PushedConsumer
 from rocketmq_py.consumer.hooks import Hooks
-from rocketmq_py.consumer.listener import Listening
+from rocketmq_py.consumer.listener import Listening, MessageSelector
 from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.errors import UnsupportedOperationError
 from rocketmq_py.logs import get_logger
 
 _log = get_logger(__name__)
+
+
+def subscribe(
+    member: GroupConsumer[Any], topic: str, expression: str | MessageSelector | None
+) -> None:
+    """Subscribe without waiting; UnsupportedOperationError for what a broker is asked about."""
+    is_condition = isinstance(expression, MessageSelector) and expression.expression_type != TAG
+    if is_condition and member.is_running:
+        raise UnsupportedOperationError(
+            f"subscription of {topic}: a condition is asked about at a broker by start(): "
+            "subscribe before it"
+        )
+    member.subscribe(topic, expression)
 
 
 class Membership(PushedConsumer[PoolDispatch | OrderlyDispatch]):

@@ -5,7 +5,7 @@
 | push, any order | by strategy | pulls | offsets at the broker | pool |
 | push, in order | by strategy, locked at the broker | pulls | offsets at the broker | in order |
 | push, broadcasting | all | pulls | offsets in a file | pool or in order |
-| asyncio | as push | as push | as push | as push, with `LoopWorkers` instead of threads |
+| asyncio | as push | as push | as push | as push, `LoopWorkers` instead of threads; or inbox |
 | lite pull | by strategy, or assigned | pulls | offsets, committed by the next poll | inbox |
 | push, popping | by the broker | pops, or pulls | receipts, or offsets at the broker | pool |
 

@@ -24,16 +24,21 @@ def test_every_public_name_resolves_and_has_a_docstring(name: str) -> None:
 
 
 def methods() -> list[tuple[str, typing.Any]]:
-    found: list[tuple[str, typing.Any]] = []
-    for name, module in PUBLIC.items():
-        thing = getattr(module, name)
-        if inspect.isclass(thing) and thing.__module__.startswith("rocketmq_py"):
-            found += [
-                (f"{name}.{member}", function)
-                for member, function in vars(thing).items()
-                if inspect.isfunction(function) and not member.startswith("_")
-            ]
-    return found
+    """Give the public methods of public classes, their bases' of ours included, each once."""
+    things = [getattr(module, name) for name, module in PUBLIC.items()]
+    owners = dict.fromkeys(
+        owner
+        for thing in things
+        if inspect.isclass(thing)
+        for owner in thing.__mro__
+        if owner.__module__.startswith("rocketmq_py")
+    )
+    return [
+        (f"{owner.__name__}.{member}", function)
+        for owner in owners
+        for member, function in vars(owner).items()
+        if inspect.isfunction(function) and not member.startswith("_")
+    ]
 
 
 @pytest.mark.parametrize(("name", "function"), methods(), ids=[name for name, _ in methods()])

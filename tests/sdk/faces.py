@@ -353,21 +353,60 @@ class _Poller:
         self._consumer.shutdown(3.0 if timeout is None else timeout)
 
 
+def _quick_polls(ground: Ground) -> dict[str, Any]:
+    return {
+        "namesrv_addr": ground.namesrv_addr,
+        "auto_commit": False,
+        "pull_batch_size": 1,
+        "pull_time_delay_millis_when_exception": SOON_AGAIN_MS,
+        "poll_name_server_interval": SOON_MS,
+    }
+
+
 def _polled(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
-    consumer = DefaultLitePullConsumer(
-        ground.group,
-        **{
-            "namesrv_addr": ground.namesrv_addr,
-            "auto_commit": False,
-            "pull_batch_size": 1,
-            "pull_time_delay_millis_when_exception": SOON_AGAIN_MS,
-            "poll_name_server_interval": SOON_MS,
-            **settings,
-        },
-    )
+    consumer = DefaultLitePullConsumer(ground.group, **{**_quick_polls(ground), **settings})
     consumer.subscribe(ground.topic)
     consumer.start()
     return _Poller(consumer, desk)
+
+
+class _PollingTask:
+    """A program that polls in one task, lets a desk have each message, and commits."""
+
+    def __init__(self, consumer: aio.LitePullConsumer, loop: Loop, desk: Desk) -> None:
+        self._consumer = consumer
+        self._loop = loop
+        self._desk = desk
+        loop.begin(consumer.start()).result(HELD_S)
+        loop.begin(self._work())
+
+    async def _work(self) -> None:
+        async for batch in self._consumer.batches():
+            for message in batch:
+                await self._loop.off(self._desk, message)
+            if self._consumer.is_running:
+                self._consumer.commit()
+
+    def assigned_queues(self) -> list[MessageQueue]:
+        return self._consumer.assignment()
+
+    def suspend(self) -> None:
+        self._consumer.pause(self._consumer.assignment())
+
+    def resume(self) -> None:
+        self._consumer.resume(self._consumer.assignment())
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        end = self._consumer.shutdown(3.0 if timeout is None else timeout)
+        self._loop.begin(end).result(HELD_S)
+
+
+def _polled_on_loop(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
+    consumer = aio.LitePullConsumer(
+        ground.group, **{**_quick_polls(ground), "poll_timeout_millis": SOON_MS, **settings}
+    )
+    consumer.subscribe(ground.topic)
+    return _PollingTask(consumer, ground.loop, desk)
 
 
 _CLUSTER, _BROADCAST = MessageModel.CLUSTERING, MessageModel.BROADCASTING
@@ -379,6 +418,12 @@ _AGAIN = "what is not handled comes again"
 _SIDE_BY_SIDE = "listeners run side by side"
 
 _COMMITTED = "a program commits an offset, and what it did not handle is its own business"
+
+_ASKED = {
+    Case.RETRY: _COMMITTED,
+    Case.DEAD_LETTERS: _COMMITTED,
+    Case.IN_ORDER: "a program may still have a batch of a queue that is another member's",
+}
 
 _NEVER_LAST = "a popped message that fails is hidden ever longer, and given up after four hours"
 
@@ -401,15 +446,8 @@ FACES = (
         _TO_EACH | _ANY_ORDER | {Case.RETRY: _ONCE},
     ),
     Face("broadcasting in order", _push(_orderly, _BROADCAST), _TO_EACH | {Case.ONCE: _AGAIN}),
-    Face(
-        "lite pull",
-        _polled,
-        {
-            Case.RETRY: _COMMITTED,
-            Case.DEAD_LETTERS: _COMMITTED,
-            Case.IN_ORDER: "a program may still have a batch of a queue that is another member's",
-        },
-    ),
+    Face("lite pull", _polled, _ASKED),
+    Face("asyncio lite pull", _polled_on_loop, _ASKED),
     Face("asyncio", _on_loop(None), _SHARED | _ANY_ORDER),
     Face("asyncio listener", _on_loop(lambda tasks: tasks.listen), _SHARED | _ANY_ORDER),
     Face("asyncio in order", _on_loop(_in_order), _SHARED),

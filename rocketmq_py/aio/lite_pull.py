@@ -1,0 +1,323 @@
+"""The asyncio lite pull consumer: a task asks it for messages when it wants some.
+
+What a poll commits, seeks and positions are those of every consumer that is asked for messages
+(``../consumer/polling.py``); here are the calls that are awaited. Read on: ``consumer.py`` for the
+consumer whose messages come by themselves.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from functools import partial
+from typing import ClassVar, NoReturn, Self
+
+from attrs import define, field, setters
+
+from rocketmq_py.aio.home import Home
+from rocketmq_py.aio.membership import subscribe
+from rocketmq_py.client.hooks import RPCHook, as_hooks
+from rocketmq_py.client.life import PATIENCE_S, checked_patience
+from rocketmq_py.clock import Clock, monotonic
+from rocketmq_py.config import explained
+from rocketmq_py.consumer.dispatch.bodies import Unpacked
+from rocketmq_py.consumer.dispatch.inbox import Batch, Inbox
+from rocketmq_py.consumer.dispatch.pool import NOT_READY
+from rocketmq_py.consumer.face import SUBSCRIBE_ALL, a_clock
+from rocketmq_py.consumer.listener import MessageSelector
+from rocketmq_py.consumer.polling import PollingConsumer, QueueListener, checked_wait
+from rocketmq_py.consumer.settings import LitePullConsumerConfig
+from rocketmq_py.errors import ClientClosedError
+from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
+from rocketmq_py.send_result import MessageQueue
+
+
+class Polled(PollingConsumer):
+    """The member of a group that `LitePullConsumer` stands on; ``settings`` are the latter."""
+
+    def __init__(
+        self,
+        settings: LitePullConsumerConfig,
+        group: Callable[[], str],
+        clock: Clock,
+        rpc_hooks: tuple[RPCHook, ...],
+    ) -> None:
+        self._settings = settings
+        self._group = group
+        self.consumer_group = group()
+        self._clock = clock
+        self._rpc_hooks = rpc_hooks
+        super().__attrs_post_init__()
+
+    def __repr__(self) -> str:
+        return f"aio.LitePullConsumer({self._group()!r}, {self._life.state})"
+
+    @property
+    def config(self) -> LitePullConsumerConfig:
+        """The settings."""
+        return self._settings
+
+    def start(self) -> None:
+        """Join the group, as the one that the face has now; may block."""
+        self.consumer_group = self._group()
+        self._start()
+
+    def leave(self, timeout: float | timedelta) -> Callable[[], None]:
+        """Check the time-out, and return what ends the membership; that may block."""
+        return partial(self._life.end, checked_patience(timeout))
+
+    async def polled(self, wait_ms: int) -> list[MessageExt]:
+        """Wait for messages without blocking the loop; see `LitePullConsumer.poll`."""
+        inbox = self._begin_poll()
+        deadline = monotonic() + wait_ms / 1000
+        while True:
+            batch = await _asked(inbox, deadline - monotonic())
+            if batch is None:
+                if self._life.state == "closed":
+                    raise ClientClosedError(f"{self!r} is shut down")
+                return []
+            messages = self._handed_over(batch, await self._unpacked(inbox, batch))
+            if messages:
+                return messages
+
+    async def _unpacked(self, inbox: Inbox, batch: Batch) -> Unpacked:
+        """Decompress on another thread what must be; a task that is cancelled puts all back."""
+        if not any(one.sys_flag & NOT_READY for one in batch.messages):
+            return self._bodies.unpacked(batch.messages)
+        loop = asyncio.get_running_loop()
+        unpacking = loop.run_in_executor(None, self._bodies.unpacked, batch.messages)
+        try:
+            return await asyncio.shield(unpacking)
+        except asyncio.CancelledError:
+            unpacking.add_done_callback(partial(self._put_back, inbox, batch))
+            raise
+
+    def _put_back(self, inbox: Inbox, batch: Batch, unpacking: asyncio.Future[Unpacked]) -> None:
+        self._bodies.release(unpacking.result().size)
+        inbox.put_back(batch)
+
+
+async def _asked(inbox: Inbox, left_s: float) -> Batch | None:
+    """Wait so long for the next messages; a task that is cancelled takes none away."""
+    asked = inbox.ask()
+    loop = asyncio.get_running_loop()
+    is_there = asyncio.Event()
+
+    def tell(_: Future[Batch | None]) -> None:
+        try:
+            loop.call_soon_threadsafe(is_there.set)
+        except RuntimeError:  # the loop has closed, and nobody waits
+            inbox.give_up(asked)
+
+    asked.add_done_callback(tell)
+    try:
+        async with asyncio.timeout(left_s):
+            await is_there.wait()
+    except TimeoutError:
+        return inbox.give_up(asked)
+    except BaseException:
+        found = inbox.give_up(asked)
+        if found is not None:
+            inbox.put_back(found)
+        raise
+    return asked.result()
+
+
+@explained
+@define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
+class LitePullConsumer(LitePullConsumerConfig):
+    """Receives messages of a group when a task asks for them by `poll`, and never blocks the loop.
+
+    ``consumer_group``, ``clock``, ``rpc_hooks``, settings, `of` and what they promise are those of
+    `DefaultLitePullConsumer`: **delivery is at least once**, what a `poll` returned is committed by
+    the next one (`auto_commit`), or by `commit`. One task polls at a time: a second one would
+    commit what the first still works on. A consumer belongs to the loop that uses it first; any
+    other gets `IllegalStateError`.
+
+    ::
+
+        async with aio.LitePullConsumer("reports", namesrv_addr="127.0.0.1:9876") as consumer:
+            consumer.subscribe("Orders", "paid")
+            async for messages in consumer.batches():
+                await book(messages)
+    """
+
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **LitePullConsumerConfig.FIXED_BY_START,
+        "consumer_group": "",
+    }
+
+    consumer_group: str = DEFAULT_CONSUMER_GROUP
+    _clock: Clock = field(default=None, alias="clock", kw_only=True, converter=a_clock)
+    _rpc_hooks: tuple[RPCHook, ...] = field(
+        default=(), alias="rpc_hooks", kw_only=True, converter=as_hooks
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self._home = Home(self)
+        self._member = Polled(self, lambda: self.consumer_group, self._clock, self._rpc_hooks)
+
+    # --- which queues ----------------------------------------------------------------------
+
+    def subscribe(
+        self, topic: str, expression: str | MessageSelector | None = SUBSCRIBE_ALL
+    ) -> None:
+        """Subscribe as `DefaultLitePullConsumer.subscribe`; never blocks.
+
+        A `MessageSelector.by_sql` is for before the start, which asks a broker about it:
+        `UnsupportedOperationError` after it.
+        """
+        subscribe(self._member, topic, expression)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
+        self._member.unsubscribe(topic)
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Read these queues and no others, as `DefaultLitePullConsumer.assign`; never blocks."""
+        self._member.assign(queues)
+
+    def set_sub_expression_for_assign(
+        self, topic: str, expression: str | MessageSelector | None
+    ) -> None:
+        """Select messages of a topic whose queues are assigned after this call."""
+        self._member.set_sub_expression_for_assign(topic, expression)
+
+    def assignment(self) -> list[MessageQueue]:
+        """Return the queues that this consumer reads now, sorted."""
+        return self._member.assignment()
+
+    async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the readable queues of a topic; NoRouteError when nobody knows it."""
+        return await asyncio.to_thread(self._member.fetch_message_queues, topic)
+
+    def register_topic_message_queue_change_listener(
+        self, topic: str, listener: QueueListener
+    ) -> None:
+        """Call ``listener(topic, queues)`` on the loop's thread when the queues have changed.
+
+        They are looked at every `topic_metadata_check_interval`.
+        """
+        if not callable(listener):
+            raise TypeError(f"a listener is called with (topic, queues): {listener!r} cannot be")
+        loop = self._home.take()
+
+        def tell(topic: str, queues: frozenset[MessageQueue]) -> None:
+            loop.call_soon_threadsafe(partial(listener, topic, queues))
+
+        self._member.register_topic_message_queue_change_listener(topic, tell)
+
+    # --- messages --------------------------------------------------------------------------
+
+    async def poll(self, timeout: int | timedelta | None = None) -> list[MessageExt]:
+        """Return messages of one queue, the oldest that wait; [] when none came in time.
+
+        ``timeout`` in ms, or a timedelta; default: `poll_timeout_millis`. With `auto_commit` what
+        earlier polls returned is committed first. A task that is cancelled takes no message away.
+        Raises `NotStartedError` and `ClientClosedError`.
+        """
+        self._home.take()
+        wait_ms = self.poll_timeout_millis if timeout is None else checked_wait(timeout)
+        return await self._member.polled(wait_ms)
+
+    async def batches(self) -> AsyncIterator[list[MessageExt]]:
+        """Poll for ever: give what each poll returns. Ends when the consumer is shut down."""
+        while self.is_running:
+            try:
+                messages = await self.poll()
+            except ClientClosedError:
+                return
+            if messages:
+                yield messages
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Return nothing of these queues until `resume`; MQClientException for one not assigned."""
+        self._member.pause(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Return messages of these queues again; MQClientException for one not assigned."""
+        self._member.resume(queues)
+
+    # --- offsets ---------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Commit what polls have returned, or these offsets, as `DefaultLitePullConsumer.commit`.
+
+        Never blocks: the brokers are told within a moment, and at the shutdown.
+        """
+        self._member.commit(offsets)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the committed offset of a queue; None: there is none. Raises RocketMQError."""
+        return await asyncio.to_thread(self._member.committed, queue)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at an offset, as `DefaultLitePullConsumer.seek`."""
+        await asyncio.to_thread(self._member.seek, queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the first offset that can be read."""
+        await asyncio.to_thread(self._member.seek_to_begin, queue)
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on behind the last message."""
+        await asyncio.to_thread(self._member.seek_to_end, queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
+        """Return the offset of a store time: epoch ms, or an aware datetime."""
+        return await asyncio.to_thread(self._member.offset_for_timestamp, queue, timestamp)
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group, take queues and begin to fetch; cancelling it ends what it began.
+
+        Raises as `DefaultMQPushConsumer.start`.
+        """
+        loop = self._home.take()
+        try:
+            await asyncio.to_thread(self._member.start)
+        except asyncio.CancelledError:
+            loop.run_in_executor(None, self._member.leave(0))
+            raise
+
+    async def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
+        """Leave the group, within little more than ``timeout`` seconds; who polls is let go.
+
+        May be called again, and from any loop.
+        """
+        await asyncio.to_thread(self._member.leave(timeout))
+
+    async def __aenter__(self) -> Self:
+        """Start, unless it is running already."""
+        if not self.is_running:
+            await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.shutdown()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a consumer cannot be pickled: pickle LitePullConsumerConfig.of(consumer) and start "
+            "one there"
+        )
+
+    def __repr__(self) -> str:
+        return repr(self._member)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is started and not yet shut down; never in a forked child."""
+        return self._member.is_running
+
+    @property
+    def config(self) -> LitePullConsumerConfig:
+        """The settings, which are the consumer itself; `LitePullConsumerConfig.of` makes a copy."""
+        return self
+
+    @property
+    def client_id(self) -> str:
+        """Name of this client in its group; `NotStartedError` before the start."""
+        return self._member.client_id
