@@ -8,6 +8,7 @@ consumer whose messages come by themselves.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import ClassVar, NoReturn, Self
@@ -90,12 +91,9 @@ class Polled(PollingConsumer):
         try:
             return await asyncio.shield(unpacking)
         except asyncio.CancelledError:
-            unpacking.add_done_callback(partial(self._put_back, inbox, batch))
+            inbox.put_back(batch)  # at once: what lies behind it must not come first
+            unpacking.add_done_callback(lambda done: self._bodies.release(done.result().size))
             raise
-
-    def _put_back(self, inbox: Inbox, batch: Batch, unpacking: asyncio.Future[Unpacked]) -> None:
-        self._bodies.release(unpacking.result().size)
-        inbox.put_back(batch)
 
 
 async def _asked(inbox: Inbox, left_s: float) -> Batch | None:
@@ -105,10 +103,8 @@ async def _asked(inbox: Inbox, left_s: float) -> Batch | None:
     is_there = asyncio.Event()
 
     def tell(_: Future[Batch | None]) -> None:
-        try:
+        with suppress(RuntimeError):  # the loop has closed, and nobody waits
             loop.call_soon_threadsafe(is_there.set)
-        except RuntimeError:  # the loop has closed, and nobody waits
-            inbox.give_up(asked)
 
     asked.add_done_callback(tell)
     try:
