@@ -36,15 +36,15 @@ class Server(Protocol):
 class Transport(Protocol):
     """What it needs of a socket; ``remoting.socket_transport.SocketTransport`` is one."""
 
-    high: int
-    """When more bytes than this wait, writing is to pause."""
-
     @property
     def remote(self) -> tuple[str, int]:
         """Host and port of the peer."""
 
     def write(self, data: bytes) -> None:
         """Write now what the peer takes, and the rest when it does."""
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """Have writing pause when more bytes than this wait, until a quarter is left."""
 
     def is_closing(self) -> bool:
         """Say whether nothing can be written any more."""
@@ -95,7 +95,7 @@ class HAConnection:
         if not self._server.has_room():
             transport.abort()
             return
-        transport.high = WRITE_BUFFER_MAX
+        transport.set_write_buffer_limits(WRITE_BUFFER_MAX)
         self._transport = transport
         service = self._service
         self._server.adopt(self, service.address)

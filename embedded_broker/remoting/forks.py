@@ -20,7 +20,9 @@ def keep_from_children(one: socket) -> None:
 
 def _close_copies() -> None:
     for one in list(_OURS):
-        one.close()
+        number = one.detach()  # ``close`` would wait for the loop, which does not run here
+        if number >= 0:
+            os.close(number)
 
 
 if hasattr(os, "register_at_fork"):

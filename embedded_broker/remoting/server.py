@@ -178,6 +178,9 @@ class TcpServer:
         if self.thread_id == get_ident():
             work()
             return
+        loop = self._loop
+        if loop is None:
+            raise BrokerStateError("the TCP thread does not run")
         done, failures = Event(), list[Exception]()
 
         def do() -> None:
@@ -185,9 +188,9 @@ class TcpServer:
                 work()
             except Exception as error:  # noqa: BLE001 - raised where it was asked for
                 failures.append(error)
-            self.call_soon(done.set)  # behind the ends of connections
+            loop.call_behind(done.set)  # behind the ends of connections
 
-        if not self.call_soon(do):
+        if not loop.call_soon(do):
             raise BrokerStateError("the TCP thread does not run")
         if not done.wait(CLOSE_S):
             raise BrokerStateError(f"the TCP thread has been busy for {CLOSE_S} s")
@@ -247,8 +250,8 @@ class TcpServer:
         """Wait until what was delivered before this call is written to its socket."""
         if get_ident() == self.thread_id:
             return
-        written = Event()
-        if self.call_soon(written.set):
+        loop, written = self._loop, Event()
+        if loop is not None and loop.call_behind(written.set):
             written.wait(HAND_OVER_S)
 
     def close(self, *, reset: bool = False) -> None:

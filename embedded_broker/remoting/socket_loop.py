@@ -1,208 +1,78 @@
-"""Event loop of the TCP server: one thread waits for sockets, calls and timers.
+"""Event loop of the TCP server: asyncio's own, or uvloop's where the extra ``fast`` is installed.
 
-Answers: who is told that a socket can be read or written, and in which order calls are made. A
-handler is called where the wait ends, with nothing in between: in a broker whose requests take
-20 us that is worth more than a loop written in C. On Linux it waits by epoll, elsewhere by what
-``selectors`` finds best. Must not know: what is read or written. Read on: ``socket_transport.py``
-for what is done with a socket, and ``server.py``, which owns the thread.
+Answers: in which order calls of any thread are made on the loop's thread, what is done right behind
+them, and that a call that fails ends nothing else. Imported only when a port opens, because asyncio
+is slow to import. Must not know: what is read or written. Read on: ``socket_transport.py`` for what
+is done with a socket, and ``server.py``, which owns the thread.
 """
 
-import errno
-import select
-import selectors
+import asyncio
 import socket
-import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
-from itertools import count
+from collections.abc import Callable
+from contextlib import suppress
 from threading import get_ident
-from typing import Final, Protocol
+from typing import Final
 
-from attrs import define, field
-
-from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.logs import get_logger
 
 logger = get_logger(__name__)
 
-READ: Final = 1
-WRITE: Final = 4
-"""Bits of what is waited for; as in epoll, whose others (an error, a hang-up) mean both."""
-WAKE_UPS_READ: Final = 4096
-SELECT_MAX: Final = 500
-"""What Windows' ``select`` takes, and a few less."""
+LAST_ROUNDS: Final = 3
+"""A closing loop goes round so often: transports that were aborted tell it and close."""
+CONNECT_S: Final = 5.0
+"""A closing loop waits so long for transports of sockets that were accepted just before."""
 
-Handler = Callable[[int], None]
-"""Told what its socket is ready for."""
+Call = Callable[[], None]
 
 
-class Poll(Protocol):
-    """The sockets that are waited for."""
+def make_event_loop() -> asyncio.AbstractEventLoop:
+    """Make the fastest loop there is.
 
-    def register(self, fd: int, events: int) -> None:
-        """Wait for one more."""
-
-    def modify(self, fd: int, events: int) -> None:
-        """Wait for something else."""
-
-    def unregister(self, fd: int) -> None:
-        """Wait for it no more."""
-
-    def poll(self, timeout: float | None) -> Iterable[tuple[int, int]]:
-        """Wait until some are ready, at most so many seconds; None: as long as it takes."""
-
-    def close(self) -> None:
-        """Give back what it has of the system."""
+    asyncio's other loop on Windows cannot watch a listening socket; this one can everywhere.
+    """
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.SelectorEventLoop()
+    return uvloop.new_event_loop()
 
 
-class Selector:
-    """Waits wherever Python runs."""
-
-    def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        is_small = isinstance(self._selector, selectors.SelectSelector)
-        self._most = SELECT_MAX if is_small else None
-
-    def register(self, fd: int, events: int) -> None:
-        """Wait for one more; `OSError` when it can wait for no more."""
-        if self._most is not None and len(self._selector.get_map()) >= self._most:
-            raise OSError(errno.EMFILE, f"select() can wait for {self._most} sockets only")
-        self._selector.register(fd, _mask(events))
-
-    def modify(self, fd: int, events: int) -> None:
-        """Wait for something else."""
-        self._selector.modify(fd, _mask(events))
-
-    def unregister(self, fd: int) -> None:
-        """Wait for it no more."""
-        self._selector.unregister(fd)
-
-    def poll(self, timeout: float | None) -> Iterable[tuple[int, int]]:
-        """Wait until some are ready."""
-        for key, mask in self._selector.select(timeout):
-            reads, writes = mask & selectors.EVENT_READ, mask & selectors.EVENT_WRITE
-            yield key.fd, (READ if reads else 0) | (WRITE if writes else 0)
-
-    def close(self) -> None:
-        """Give back what it has of the system."""
-        self._selector.close()
-
-
-def _mask(events: int) -> int:
-    reads, writes = events & READ, events & WRITE
-    return (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if writes else 0)
-
-
-def make_poll() -> Poll:
-    """Make what waits best here."""
-    return select.epoll() if sys.platform == "linux" else Selector()
-
-
-@define(slots=True, eq=False)
-class Timer:
-    """A call that is made later, unless it is cancelled."""
-
-    call: Callable[[], None] | None
-
-    def cancel(self) -> None:
-        """Do not make it, and let go of what it holds."""
-        self.call = None
-
-
-@define(eq=False)
 class SocketLoop:
     """Sockets, calls and timers of the thread that is in ``run``.
 
     Everything but ``call_soon`` and ``stop`` is used on that thread, or before it runs. Whatever a
-    handler or call raises is told to the log and ends nothing else.
+    call raises is written to the log and ends nothing else.
     """
 
-    _poll: Poll = field(init=False)
-    _handlers: dict[int, Handler] = field(factory=dict, init=False)
-    _calls: deque[Callable[[], None]] = field(factory=deque, init=False)
-    _late: list[Callable[[], None]] = field(factory=list, init=False)
-    _timers: list[tuple[int, int, Timer]] = field(factory=list, init=False)
-    _numbers: Iterator[int] = field(factory=count, init=False)
-    _thread_id: int = field(default=0, init=False)
-    _is_woken: bool = field(default=False, init=False)
-    _is_over: bool = field(default=False, init=False)
-    _is_closed: bool = field(default=False, init=False)
-    _wakes: tuple[socket.socket, socket.socket] = field(init=False)
+    __slots__ = ("_calls", "_is_closed", "_is_woken", "_late", "_loop", "_tasks", "_thread_id")
 
-    def __attrs_post_init__(self) -> None:
-        self._wakes = receiver, sender = socket.socketpair()
-        try:
-            self._poll = make_poll()
-        except OSError:
-            receiver.close()
-            sender.close()
-            raise
-        receiver.setblocking(False)
-        sender.setblocking(False)
-        self.watch(receiver.fileno(), READ, self._swallow_wake_ups)
+    def __init__(self) -> None:
+        self._loop = make_event_loop()
+        self._calls: deque[Call] = deque()
+        self._late: list[Call] = []
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._thread_id = 0
+        self._is_woken = self._is_closed = False
 
     # -- on its thread ----------------------------------------------------------------------
-
-    def watch(self, fd: int, events: int, handler: Handler) -> None:
-        """Tell ``handler`` whenever a socket is ready for any of ``events``, from now on."""
-        if fd in self._handlers:
-            self._poll.modify(fd, events)
-        else:
-            self._poll.register(fd, events)
-        self._handlers[fd] = handler
-
-    def forget(self, fd: int) -> None:
-        """Tell nobody any more, not even of what was seen already; idempotent."""
-        if self._handlers.pop(fd, None) is not None:
-            self._poll.unregister(fd)
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Make a call in so many seconds."""
-        timer = Timer(call)
-        due_ns = monotonic_ns() + int(seconds * 1e9)
-        heappush(self._timers, (due_ns, next(self._numbers), timer))
-        return timer
-
-    def after_this(self, call: Callable[[], None]) -> None:
-        """Make a call right behind the handler or call that is going on."""
-        self._late.append(call)
 
     def run(self) -> None:
         """Serve until ``stop``."""
         self._thread_id = get_ident()
-        calls, timers, handlers, poll = self._calls, self._timers, self._handlers, self._poll.poll
-        while not self._is_over:
-            timeout = 0 if calls else None if not timers else self._wait_s()
-            for fd, events in poll(timeout):
-                handler = handlers.get(fd)
-                if handler is not None:
-                    try:
-                        handler(events)
-                    except BaseException:
-                        logger.exception("a socket's work failed: %r", handler)
-                    if self._late:
-                        self._make_late_calls()
-            if timers:
-                self._collect_due()
-            # What they ask for in turn is done after another look at the sockets.
-            for _ in range(len(calls)):
-                self._make_first_call()
+        self._loop.run_forever()
 
-    def close(self) -> None:
-        """Make the calls that still wait, and give back what it has of the system."""
-        self._is_closed = True
-        while self._calls:
-            self._make_first_call()
-        self._poll.close()
-        for one in self._wakes:
-            one.close()
+    def do(self, call: Call) -> None:
+        """Make a call now, and what it asks for behind it."""
+        self._late.append(call)
+        self.make_late_calls()
 
-    def _make_first_call(self) -> None:
-        self._late.append(self._calls.popleft())
-        self._make_late_calls()
+    def after_this(self, call: Call) -> None:
+        """Make a call right behind the call that is going on."""
+        self._late.append(call)
 
-    def _make_late_calls(self) -> None:
+    def make_late_calls(self) -> None:
+        """Make the calls of ``after_this``: the work that asked for them is done."""
         while self._late:
             calls, self._late = self._late, []
             for call in calls:
@@ -211,24 +81,55 @@ class SocketLoop:
                 except BaseException:
                     logger.exception("a call failed: %r", call)
 
-    def _wait_s(self) -> float:
-        return max(0, self._timers[0][0] - monotonic_ns()) / 1e9
+    def call_later(self, seconds: float, call: Call) -> asyncio.TimerHandle:
+        """Make a call in so many seconds, unless it is cancelled."""
+        return self._loop.call_later(seconds, self.do, call)
 
-    def _collect_due(self) -> None:
-        timers, now_ns = self._timers, monotonic_ns()
-        while timers and timers[0][0] <= now_ns:
-            call = heappop(timers)[2].call
-            if call is not None:
-                self._calls.append(call)
+    def watch(self, listener: socket.socket, call: Call) -> None:
+        """Make a call whenever somebody waits to be accepted, from now on."""
+        self._loop.add_reader(listener.fileno(), self.do, call)
 
-    def _swallow_wake_ups(self, _: int) -> None:
-        self._wakes[0].recv(WAKE_UPS_READ)
-        # After that, or a call that comes now would wait; before the calls are looked at.
+    def forget(self, listener: socket.socket) -> None:
+        """Watch a listener no more; idempotent."""
+        if listener.fileno() >= 0:
+            self._loop.remove_reader(listener.fileno())
+
+    def connect(self, sock: socket.socket, protocol: asyncio.Protocol) -> None:
+        """Let a protocol serve an accepted socket, which it owns from now on."""
+        coming = self._loop.connect_accepted_socket(lambda: protocol, sock)
+        task = self._loop.create_task(coming)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Make the calls that still wait, and give back what it has of the system."""
+        self._is_closed = True
+        try:
+            if self._thread_id == get_ident():
+                self._loop.run_until_complete(self._end())
+        except RuntimeError:
+            logger.exception("the loop does not end as it should")
+        finally:
+            while self._calls:
+                self._make_calls()
+            self._loop.close()
+
+    async def _end(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CONNECT_S)
+        for _ in range(LAST_ROUNDS):
+            await asyncio.sleep(0)
+            self._make_calls()
+
+    def _make_calls(self) -> None:
+        """Make the calls that wait now: what they ask for comes after a look at the sockets."""
         self._is_woken = False
+        for _ in range(len(self._calls)):
+            self.do(self._calls.popleft())
 
     # -- on any thread ----------------------------------------------------------------------
 
-    def call_soon(self, call: Callable[[], None]) -> bool:
+    def call_soon(self, call: Call) -> bool:
         """Make a call on the thread of the loop, after those that wait already.
 
         False: the loop is closed, and the call may not be made any more.
@@ -236,19 +137,31 @@ class SocketLoop:
         self._calls.append(call)
         if self._is_closed:
             return False
-        # Its own thread is awake: two system calls less.
-        if self._thread_id == get_ident() or self._is_woken:
-            return True
-        self._is_woken = True
-        try:
-            self._wakes[1].send(b"\0")
-        except OSError:
-            logger.debug("the loop is awake, or closed")
+        if not self._is_woken:
+            self._is_woken = True
+            is_here = self._thread_id == get_ident()
+            # A call that came before the loop was closed has been made when it closes.
+            with suppress(RuntimeError):
+                # The loop's own thread is awake: two system calls less.
+                (self._loop.call_soon if is_here else self._loop.call_soon_threadsafe)(
+                    self._make_calls
+                )
         return True
+
+    def call_behind(self, call: Call) -> bool:
+        """Make a call behind everything that was asked for before, as ``call_soon`` does.
+
+        When it is made, bytes written before are with the system, and ended connections are lost.
+        """
+        def once_more() -> None:
+            self.call_soon(call)
+
+        return self.call_soon(once_more)
 
     def stop(self) -> None:
         """Return from ``run`` once the calls that wait already are made."""
-        self.call_soon(self._note_stop)
+        self.call_soon(self._stop)
 
-    def _note_stop(self) -> None:
-        self._is_over = True
+    def _stop(self) -> None:
+        if not self._is_closed:
+            self._loop.stop()

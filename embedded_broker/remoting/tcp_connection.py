@@ -394,7 +394,7 @@ class SocketProtocol(Received):
         if not self._server.has_room():
             transport.abort()
             return
-        transport.high = PIECE
+        transport.set_write_buffer_limits(PIECE)
         self._transport = transport
         self._connection = connection = TcpConnection(self._server, transport)
         self._server.adopt(connection, self._address)

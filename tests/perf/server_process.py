@@ -17,7 +17,7 @@ from tests.perf.measure import ENVIRONMENT, ROOT
 SILENT = [sys.executable, "-m", "tests.perf.silent_server", "serve"]
 _MAIN = "from embedded_broker.cli import main; main()"
 SERVE = [sys.executable, "-c", _MAIN, "serve"]
-_HIDE_FAST = "import sys; sys.modules['zlib_ng'] = None"
+_HIDE_FAST = "import sys; sys.modules['zlib_ng'] = sys.modules['uvloop'] = None"
 WITHOUT_FAST = [sys.executable, "-c", f"{_HIDE_FAST}; {_MAIN}", "serve"]
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -1,9 +1,10 @@
-"""With the extra `fast` zlib-ng counts checksums."""
+"""With the extra `fast` zlib-ng counts checksums, and a port is served on uvloop's event loop."""
 
 import sys
 
 from embedded_broker import EmbeddedBroker
 
+assert "uvloop" not in sys.modules
 with EmbeddedBroker():
-    assert "zlib_ng" in sys.modules
+    assert {"uvloop", "zlib_ng"} <= set(sys.modules)
 print("works")

@@ -76,7 +76,7 @@ WANTS: dict[str, tuple[Callable[[], None], ...]] = {
     "test": (plugin,),
     "zstd": (zstd,),
 }
-"""All extras but `fast`: without that one the broker runs as well."""
+"""All extras but `fast`: without that one the broker runs as well, on asyncio's own loop."""
 
 told: dict[str, list[str]] = {}
 for extra in sys.argv[1:]:

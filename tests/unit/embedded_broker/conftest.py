@@ -13,7 +13,6 @@ from embedded_broker import EmbeddedBroker
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting import socket_loop
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
@@ -83,14 +82,12 @@ def make_parts() -> PartsMaker:
     return make
 
 
-@pytest.fixture(params=["epoll", "selectors"])
-def either_wait(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How servers that the test starts wait for sockets: it runs once as on each platform."""
+@pytest.fixture(params=["asyncio", "uvloop"])
+def either_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The event loop of servers that the test starts: it runs once with each."""
     name = str(request.param)
-    if name == "selectors":
-        monkeypatch.setattr(socket_loop, "make_poll", socket_loop.Selector)
-    elif sys.platform != "linux":
-        pytest.skip("epoll is Linux'")
+    if name == "asyncio":
+        monkeypatch.setitem(sys.modules, "uvloop", None)
     return name
 
 

@@ -38,12 +38,11 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         _ = embedded_broker.Nonsense
 
 
-@pytest.mark.parametrize("tcp", [False, True])
-def test_a_broker_loads_neither_asyncio_nor_ssl(*, tcp: bool) -> None:
+def test_a_broker_without_a_port_loads_neither_asyncio_nor_ssl() -> None:
     program = (
         "import sys\n"
         "from embedded_broker import EmbeddedBroker\n"
-        f"with EmbeddedBroker(tcp={tcp}) as broker:\n"
+        "with EmbeddedBroker(tcp=False) as broker:\n"
         "    broker.send('T', b'x')\n"
         "print(sorted({'asyncio', 'ssl', 'typer', 'rich'} & set(sys.modules)))\n"
     )

@@ -14,7 +14,7 @@ from tests.unit.embedded_broker.ha.raw_slave import RawSlave, service_of
 
 SMALL = {"haListenPort": 0, "mappedFileSizeCommitLog": 4096}
 
-pytestmark = pytest.mark.usefixtures("either_wait")
+pytestmark = pytest.mark.usefixtures("either_loop")
 
 
 def log_of(broker: EmbeddedBroker) -> tuple[int, bytes]:
@@ -177,9 +177,11 @@ def test_a_connection_over_the_limit_is_refused(start_broker: StartBroker) -> No
 class FarTransport:
     """A socket that a slave of another host opened."""
 
-    high = 0
     remote = ("192.0.2.9", 40_000)
     is_aborted = False
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high > 0
 
     def abort(self) -> None:
         self.is_aborted = True

@@ -28,7 +28,7 @@ BIG = bytes(range(256)) * 8192  # 2 MiB: many TLS records, and an answer in piec
 Secure = Callable[..., WirePeer]
 GUARD_S = 20.0
 
-pytestmark = pytest.mark.usefixtures("either_wait")
+pytestmark = pytest.mark.usefixtures("either_loop")
 
 
 @pytest.fixture
