@@ -42,6 +42,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/unit/embedded_broker/inspector/test_picture.py": ("matplotlib",),
     "tests/unit/embedded_broker/kit/test_rocketmq_container.py": CONTAINERS,
     "tests/unit/embedded_broker/kit/test_threads.py": ("trio",),
+    "tests/unit/embedded_broker/remoting/test_forks.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/remoting/test_server.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/remoting/test_socket_loop.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/remoting/test_socket_transport.py": BOTH_LOOPS,

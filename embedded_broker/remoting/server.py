@@ -21,7 +21,7 @@ from embedded_broker.remoting.connection_limits import ConnectionLimits
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.forks import keep_from_children
 from embedded_broker.remoting.rate_limited_log import RateLimitedLog
-from embedded_broker.remoting.socket_loop import SocketLoop
+from embedded_broker.remoting.socket_loop import SOCKETS_MAX, SocketLoop
 from embedded_broker.remoting.socket_transport import Acceptor, Received
 from embedded_broker.remoting.spare_memory import give_back_soon
 from embedded_broker.remoting.tcp_connection import SocketProtocol, TcpConnection
@@ -282,10 +282,11 @@ class TcpServer:
 
     def has_room(self) -> bool:
         """Say whether one more connection is served; who is refused is told of now and then."""
-        most = self.limits.connections_max
+        most = min(self.limits.connections_max, SOCKETS_MAX)
         if len(self._connections) < most:
             return True
-        self.refused.warn(f"a connection is refused: {most} are open (maxConnections)")
+        limit = "the most that this system waits for" if most == SOCKETS_MAX else "maxConnections"
+        self.refused.warn(f"a connection is refused: {most} are open ({limit})")
         return False
 
     def forget(self, connection: Open) -> None:

@@ -8,6 +8,7 @@ is done with a socket, and ``server.py``, which owns the thread.
 
 import asyncio
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,8 @@ logger = get_logger(__name__)
 
 LAST_ROUNDS: Final = 3
 """A closing loop goes round so often: transports that were aborted tell it and close."""
+SOCKETS_MAX: Final = 480 if sys.platform == "win32" else 1 << 30
+"""So many sockets the loop can wait for: Windows' ``select`` takes 512."""
 CONNECT_S: Final = 5.0
 """A closing loop waits so long for transports of sockets that were accepted just before."""
 
@@ -153,6 +156,7 @@ class SocketLoop:
 
         When it is made, bytes written before are with the system, and ended connections are lost.
         """
+
         def once_more() -> None:
             self.call_soon(call)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.remoting import rate_limited_log
+from embedded_broker.remoting import rate_limited_log, server
 from rocketmq_py.protocol.frame import FrameDecoder, encode_frame
 from tests.unit.embedded_broker.peers import Peer, RawClient
 from tests.unit.embedded_broker.wire_peer import Connect
@@ -72,6 +72,23 @@ def test_connections_beyond_the_limit_are_refused_and_the_others_go_on(
     endpoint = broker._parts().endpoint
     broker.wait_for(lambda _: len(endpoint.connections) == 2, timeout=20)
     assert connect(broker.addr).send("T").code == 0
+
+
+def test_more_connections_than_the_system_waits_for_are_refused(
+    start_broker: Callable[..., EmbeddedBroker],
+    connect: Connect,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "SOCKETS_MAX", 1)
+    broker = start_broker(topics=["T"])
+    served = connect(broker.addr)
+    assert served.send("T").code == 0
+    refused = RawClient(broker.addr)
+    assert refused.closed_by_server()
+    refused.close()
+    assert served.send("T").code == 0
+    assert "1 are open (the most that this system waits for)" in caplog.text
 
 
 def test_the_limit_counts_the_name_server_too_and_can_be_raised(
