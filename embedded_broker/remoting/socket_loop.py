@@ -54,7 +54,7 @@ class SocketLoop:
         self._loop = make_event_loop()
         self._calls: deque[Call] = deque()
         self._late: list[Call] = []
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread_id = 0
         self._is_woken = self._is_closed = False
 
@@ -99,10 +99,16 @@ class SocketLoop:
 
     def connect(self, sock: socket.socket, protocol: asyncio.Protocol) -> None:
         """Let a protocol serve an accepted socket, which it owns from now on."""
-        coming = self._loop.connect_accepted_socket(lambda: protocol, sock)
-        task = self._loop.create_task(coming)
+        task = self._loop.create_task(self._connect(sock, protocol))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, sock: socket.socket, protocol: asyncio.Protocol) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: protocol, sock)
+        except Exception:
+            logger.exception("closing an accepted socket: the loop cannot serve it")
+            sock.close()
 
     def close(self) -> None:
         """Make the calls that still wait, and give back what it has of the system."""

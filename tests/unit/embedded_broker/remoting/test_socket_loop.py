@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import Iterator
 from threading import Event, Thread
@@ -31,9 +32,8 @@ def loop(either_loop: str) -> Iterator[SocketLoop]:
 def test_the_loop_is_that_of_uvloop_where_it_is_installed(
     loop: SocketLoop, either_loop: str
 ) -> None:
-    name = "uvloop" if isinstance(loop._loop, asyncio.SelectorEventLoop) is False else "asyncio"
-    assert name == either_loop
-    assert (sys.modules.get("uvloop") is not None) == (either_loop == "uvloop")
+    assert isinstance(loop._loop, asyncio.SelectorEventLoop) == (either_loop == "asyncio")
+    assert (sys.modules["uvloop"] is None) == (either_loop == "asyncio")
 
 
 def test_calls_are_made_in_their_order_and_stop_comes_behind_those_that_wait(
@@ -127,8 +127,6 @@ def test_a_call_that_fails_is_logged_and_the_loop_goes_on(
 
 
 def test_a_listener_is_watched_until_it_is_forgotten(loop: SocketLoop) -> None:
-    from socket import create_connection
-
     called: list[int] = []
     with listen("127.0.0.1", 0) as listener:
 
@@ -139,10 +137,22 @@ def test_a_listener_is_watched_until_it_is_forgotten(loop: SocketLoop) -> None:
             loop.call_behind(loop.stop)
 
         loop.watch(listener, call)
-        with create_connection(listener.getsockname(), GUARD_S):
+        with socket.create_connection(listener.getsockname(), GUARD_S):
             loop.run()
     loop.forget(listener)
     assert called == [1]
+
+
+def test_a_socket_that_the_loop_cannot_serve_is_closed_and_the_log_says_so(
+    loop: SocketLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as odd:
+        odd.setblocking(False)
+        loop.connect(odd, asyncio.Protocol())
+        loop.call_behind(loop.stop)
+        loop.run()
+        assert odd.fileno() == -1
+    assert "cannot serve it" in caplog.text
 
 
 def test_no_call_of_another_thread_is_missed(loop: SocketLoop) -> None:
