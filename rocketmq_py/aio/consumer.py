@@ -9,21 +9,22 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar, NoReturn, Self
 
 from attrs import define, field, frozen, setters
 
 from rocketmq_py.aio.delivery import Delivery
+from rocketmq_py.aio.group import GroupFace
 from rocketmq_py.aio.home import Home, running_loop
-from rocketmq_py.aio.membership import Membership, subscribe
+from rocketmq_py.aio.membership import Membership
 from rocketmq_py.aio.outcomes import Outcomes
 from rocketmq_py.aio.receiving import Iterating, Listener, Listening, Receiver
 from rocketmq_py.client.activity import Book
 from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.face import SUBSCRIBE_ALL, a_clock
-from rocketmq_py.consumer.listener import MessageSelector
+from rocketmq_py.consumer.face import a_clock
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import ConfigError, IllegalStateError
 from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
@@ -43,7 +44,7 @@ class Orderly:
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class Consumer(PushConsumerConfig):
+class Consumer(PushConsumerConfig, GroupFace[Membership]):
     """Receives messages of a group in one event loop, and never blocks it.
 
     ``consumer_group``, ``clock``, ``rpc_hooks``, settings, `of` and what they promise are those of
@@ -83,25 +84,13 @@ class Consumer(PushConsumerConfig):
 
     def __attrs_post_init__(self) -> None:
         self._home = Home(self)
-        self._member = Membership(self, lambda: self.consumer_group, self._clock, self._rpc_hooks)
+        self._member = Membership(
+            "aio.Consumer", self, lambda: self.consumer_group, self._clock, self._rpc_hooks
+        )
         self._listener: Listener | None = None
         self._is_orderly = False
 
     # --- what it receives ------------------------------------------------------------------
-
-    def subscribe(
-        self, topic: str, expression: str | MessageSelector | None = SUBSCRIBE_ALL
-    ) -> None:
-        """Subscribe to a topic, as `DefaultMQPushConsumer.subscribe`; after `start`, too.
-
-        Never blocks. A `MessageSelector.by_sql` is for before the start, which asks a broker about
-        it: `UnsupportedOperationError` after it.
-        """
-        subscribe(self._member, topic, expression)
-
-    def unsubscribe(self, topic: str) -> None:
-        """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
-        self._member.unsubscribe(topic)
 
     def register_message_listener(self, listener: Listener | Orderly) -> None:
         """Let a coroutine function handle each `Delivery`; an `Orderly` one queue by queue.
@@ -138,12 +127,7 @@ class Consumer(PushConsumerConfig):
 
     # --- life ------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Join the group, as `DefaultMQPushConsumer.start`; cancelling it ends what it began.
-
-        When it returns and the name server knows the topics, this member has its queues.
-        """
-        loop = self._home.take()
+    def _joining(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         if self.consume_thread_min > self.consume_thread_max:
             raise ConfigError(
                 "consume_thread_min",
@@ -157,13 +141,7 @@ class Consumer(PushConsumerConfig):
         if self._listener is not None:
             receiver = Listening(outcomes, self.consumer_group, self._listener)
             room = self.consume_thread_min
-        try:
-            await asyncio.to_thread(
-                self._member.join, receiver, book, room, is_orderly=self._is_orderly
-            )
-        except asyncio.CancelledError:
-            loop.run_in_executor(None, self._member.leave(0))
-            raise
+        return partial(self._member.join, receiver, book, room, is_orderly=self._is_orderly)
 
     async def shutdown(self, timeout: float | timedelta | None = None) -> None:
         """Leave the group.
@@ -188,38 +166,16 @@ class Consumer(PushConsumerConfig):
         """Fetch again, and rebalance. Never blocks."""
         self._member.resume()
 
-    async def __aenter__(self) -> Self:
-        """Start, unless it is running already."""
-        if not self.is_running:
-            await self.start()
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.shutdown()
-
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a consumer cannot be pickled: pickle PushConsumerConfig.of(consumer) and start one "
             "there"
         )
 
-    def __repr__(self) -> str:
-        return repr(self._member)
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is started and not yet shut down; never in a forked child."""
-        return self._member.is_running
-
     @property
     def config(self) -> PushConsumerConfig:
         """The settings, which are the consumer itself; `PushConsumerConfig.of` makes a copy."""
         return self
-
-    @property
-    def client_id(self) -> str:
-        """Name of this client in its group; `NotStartedError` before the start."""
-        return self._member.client_id
 
     def assigned_queues(self) -> list[MessageQueue]:
         """Return the queues that this member has now, the retry topic's included."""

@@ -11,20 +11,20 @@ from concurrent.futures import Future
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from attrs import define, field, setters
 
+from rocketmq_py.aio.group import GroupFace, LoopMember
 from rocketmq_py.aio.home import Home
-from rocketmq_py.aio.membership import subscribe
 from rocketmq_py.client.hooks import RPCHook, as_hooks
-from rocketmq_py.client.life import PATIENCE_S, checked_patience
 from rocketmq_py.clock import Clock, monotonic
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.dispatch.bodies import Unpacked
 from rocketmq_py.consumer.dispatch.inbox import Batch, Inbox
+from rocketmq_py.consumer.dispatch.on_loop import LOOK_EVERY_MS
 from rocketmq_py.consumer.dispatch.pool import NOT_READY
-from rocketmq_py.consumer.face import SUBSCRIBE_ALL, a_clock
+from rocketmq_py.consumer.face import a_clock
 from rocketmq_py.consumer.listener import MessageSelector
 from rocketmq_py.consumer.polling import PollingConsumer, QueueListener, checked_wait
 from rocketmq_py.consumer.settings import LitePullConsumerConfig
@@ -33,40 +33,28 @@ from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
 from rocketmq_py.send_result import MessageQueue
 
+if TYPE_CHECKING:
+    from rocketmq_py.client.instance import ClientInstance
 
-class Polled(PollingConsumer):
-    """The member of a group that `LitePullConsumer` stands on; ``settings`` are the latter."""
 
-    def __init__(
-        self,
-        settings: LitePullConsumerConfig,
-        group: Callable[[], str],
-        clock: Clock,
-        rpc_hooks: tuple[RPCHook, ...],
-    ) -> None:
-        self._settings = settings
-        self._group = group
-        self.consumer_group = group()
-        self._clock = clock
-        self._rpc_hooks = rpc_hooks
-        super().__attrs_post_init__()
+class Polled(LoopMember[Inbox, LitePullConsumerConfig], PollingConsumer):
+    """A member of a group that tasks of an event loop ask for messages."""
 
-    def __repr__(self) -> str:
-        return f"aio.LitePullConsumer({self._group()!r}, {self._life.state})"
-
-    @property
-    def config(self) -> LitePullConsumerConfig:
-        """The settings."""
-        return self._settings
-
-    def start(self) -> None:
-        """Join the group, as the one that the face has now; may block."""
-        self.consumer_group = self._group()
+    def join(self, is_over: Callable[[], bool]) -> None:
+        """Join the group; may block. ``is_over``: whether the event loop has closed."""
+        self.consumer_group, self._is_over = self._group(), is_over
         self._start()
 
-    def leave(self, timeout: float | timedelta) -> Callable[[], None]:
-        """Check the time-out, and return what ends the membership; that may block."""
-        return partial(self._life.end, checked_patience(timeout))
+    def _watch(self, engine: "ClientInstance") -> None:
+        super()._watch(engine)
+
+        def look() -> None:
+            if self._is_over():
+                watch.cancel()
+                self.leave_without_loop(engine)
+
+        watch = engine.schedule_every(LOOK_EVERY_MS, LOOK_EVERY_MS, look)
+        self._life.at_end(lambda _: watch.cancel())
 
     async def polled(self, wait_ms: int) -> list[MessageExt]:
         """Wait for messages without blocking the loop; see `LitePullConsumer.poll`."""
@@ -122,7 +110,7 @@ async def _asked(inbox: Inbox, left_s: float) -> Batch | None:
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class LitePullConsumer(LitePullConsumerConfig):
+class LitePullConsumer(LitePullConsumerConfig, GroupFace[Polled]):
     """Receives messages of a group when a task asks for them by `poll`, and never blocks the loop.
 
     ``consumer_group``, ``clock``, ``rpc_hooks``, settings, `of` and what they promise are those of
@@ -152,23 +140,11 @@ class LitePullConsumer(LitePullConsumerConfig):
 
     def __attrs_post_init__(self) -> None:
         self._home = Home(self)
-        self._member = Polled(self, lambda: self.consumer_group, self._clock, self._rpc_hooks)
+        self._member = Polled(
+            "aio.LitePullConsumer", self, lambda: self.consumer_group, self._clock, self._rpc_hooks
+        )
 
     # --- which queues ----------------------------------------------------------------------
-
-    def subscribe(
-        self, topic: str, expression: str | MessageSelector | None = SUBSCRIBE_ALL
-    ) -> None:
-        """Subscribe as `DefaultLitePullConsumer.subscribe`; never blocks.
-
-        A `MessageSelector.by_sql` is for before the start, which asks a broker about it:
-        `UnsupportedOperationError` after it.
-        """
-        subscribe(self._member, topic, expression)
-
-    def unsubscribe(self, topic: str) -> None:
-        """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
-        self._member.unsubscribe(topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Read these queues and no others, as `DefaultLitePullConsumer.assign`; never blocks."""
@@ -266,33 +242,8 @@ class LitePullConsumer(LitePullConsumerConfig):
 
     # --- life ------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Join the group, take queues and begin to fetch; cancelling it ends what it began.
-
-        Raises as `DefaultMQPushConsumer.start`.
-        """
-        loop = self._home.take()
-        try:
-            await asyncio.to_thread(self._member.start)
-        except asyncio.CancelledError:
-            loop.run_in_executor(None, self._member.leave(0))
-            raise
-
-    async def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
-        """Leave the group, within little more than ``timeout`` seconds; who polls is let go.
-
-        May be called again, and from any loop.
-        """
-        await asyncio.to_thread(self._member.leave(timeout))
-
-    async def __aenter__(self) -> Self:
-        """Start, unless it is running already."""
-        if not self.is_running:
-            await self.start()
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.shutdown()
+    def _joining(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        return partial(self._member.join, loop.is_closed)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -300,20 +251,7 @@ class LitePullConsumer(LitePullConsumerConfig):
             "one there"
         )
 
-    def __repr__(self) -> str:
-        return repr(self._member)
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is started and not yet shut down; never in a forked child."""
-        return self._member.is_running
-
     @property
     def config(self) -> LitePullConsumerConfig:
         """The settings, which are the consumer itself; `LitePullConsumerConfig.of` makes a copy."""
         return self
-
-    @property
-    def client_id(self) -> str:
-        """Name of this client in its group; `NotStartedError` before the start."""
-        return self._member.client_id

@@ -24,6 +24,7 @@ from rocketmq_py.message import MessageExt
 from rocketmq_py.send_result import MessageQueue
 
 if TYPE_CHECKING:
+    from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.consumer.calls import ConsumerCalls
     from rocketmq_py.consumer.core.lane import Lane
     from rocketmq_py.consumer.core.polled import PolledProgress
@@ -150,12 +151,17 @@ class PollingConsumer(_Consumer):
             )
             engine = self._joined().engine
             self._calls: ConsumerCalls = ConsumerCalls(engine, group, config)
-            look = engine.schedule_every(
-                min(CHANGES_FIRST_MS, config.topic_metadata_check_interval),
-                config.topic_metadata_check_interval,
-                lambda: engine.submit_background(self._look_at_queues),
-            )
-            self._life.at_end(lambda _: look.cancel())
+            self._watch(engine)
+
+    def _watch(self, engine: ClientInstance) -> None:
+        """Begin to look again and again whether queues have changed; a part of the start."""
+        interval = self.config.topic_metadata_check_interval
+        look = engine.schedule_every(
+            min(CHANGES_FIRST_MS, interval),
+            interval,
+            lambda: engine.submit_background(self._look_at_queues),
+        )
+        self._life.at_end(lambda _: look.cancel())
 
     # --- messages -----------------------------------------------------------------------------
 

@@ -25,9 +25,11 @@ from rocketmq_py import (
     UnsupportedOperationError,
     aio,
 )
+from rocketmq_py.aio import lite_pull
 from tests.sdk.conftest import GUARD_S
 from tests.sdk.test_aio_consuming import run, true
 from tests.sdk.test_lite_pull import committed, send
+from tests.waiting import until
 
 POLL = timedelta(seconds=1)
 NOTHING_MS = 50
@@ -185,6 +187,32 @@ def test_a_shutdown_lets_go_who_polls_and_ends_the_batches(
         await ending
         with pytest.raises(ClientClosedError):
             await consumer.poll()
+
+    run(main())
+
+
+def test_a_loop_that_closes_without_a_shutdown_gives_its_queues_to_other_members(
+    rocketmq_topic: str,
+    rocketmq_producer: DefaultMQProducer,
+    pulling: Pulling,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(lite_pull, "LOOK_EVERY_MS", 20)
+    left = pulling()
+    left.subscribe(rocketmq_topic)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(left.start())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+    until(lambda: not left.is_running, GUARD_S)
+    assert "group lite: the event loop of its consumer has closed" in caplog.text
+    send(rocketmq_producer, rocketmq_topic, 8)
+
+    async def main() -> None:
+        async with pulling() as other:
+            other.subscribe(rocketmq_topic)
+            assert len({one.body for one in await polled(other, 8)}) == 8
 
     run(main())
 
