@@ -335,11 +335,17 @@ class PlainAccounts:
         return True
 
     def _change(self, acl: PlainAcl) -> None:
+        before = self.acl, self.counter, self.changed_ms
         self._use(acl)
         self.counter += 1
         self.changed_ms = self._clock.now_ms if self._clock is not None else 0
-        if self.path is not None:
-            self._save(self.path)
+        try:
+            if self.path is not None:
+                self._save(self.path)
+        except (ConfigError, OSError):  # what a restart would not find is not in force now
+            acl, self.counter, self.changed_ms = before
+            self._use(acl)
+            raise
 
     def _use(self, acl: PlainAcl) -> None:
         white = tuple(AddressPattern.parse(one) for one in acl.global_white_remote_addresses)

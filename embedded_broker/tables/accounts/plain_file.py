@@ -40,9 +40,14 @@ def read_document(path: Path) -> dict[str, Any]:  # Any: nobody has looked at th
 
 
 def write_document(path: Path, document: dict[str, Any]) -> None:  # Any: as above
-    """Write the file, whole or not at all; nobody but its owner may read the new one."""
+    """Write the file, whole or not at all; nobody but its owner may read the new one.
+
+    Raises ``ConfigError`` for a document that ``read_document`` would find too large.
+    """
     # Other letters are escaped and long texts are not folded: any reader takes that.
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False, width=FILE_MAX)
+    if len(text) > FILE_MAX:
+        raise ConfigError("acl", str(path), f"a file of at most {FILE_MAX} bytes")
     with NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as file:

@@ -431,6 +431,22 @@ def test_a_file_is_replaced_as_a_whole_and_nothing_else_is_left(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_change_that_cannot_be_written_is_not_in_force(file: Path) -> None:
+    accounts = PlainAccounts.of(file)
+    huge = PlainAccount(access_key="another1", secret_key=SECRET * (FILE_MAX // 8))
+    with pytest.raises(ConfigError, match=f"at most {FILE_MAX} bytes") as refused:
+        accounts.put(huge)
+    assert SECRET not in str(refused.value)
+    assert (accounts.find("another1"), accounts.counter) == (None, 0)
+    assert file.read_text(encoding="utf-8") == ORIGINAL
+
+    file.unlink()
+    file.parent.rmdir()
+    with pytest.raises(FileNotFoundError):
+        accounts.remove("RocketMQ")
+    assert accounts.find("RocketMQ") is not None
+
+
 SCALARS = st.none() | st.text(st.characters(codec="utf-8"), max_size=20)
 DOCUMENTS = st.recursive(
     SCALARS,
