@@ -25,6 +25,7 @@ CONTAINERS = ("testcontainers", "docker")
 TERMINAL = ("typer", "rich")
 HTTP = ("starlette", "uvicorn")
 BOTH_LOOPS = ("uvloop",)
+ACL_FILE = ("yaml",)
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "tests/interop/test_container_backend.py": CONTAINERS,
@@ -37,16 +38,20 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/spark/test_declared_schemas.py": ("mvn",),
     "tests/spark/test_outcomes_on_connect.py": CONNECT,
     "tests/unit/embedded_broker/cli": TERMINAL,
+    "tests/unit/embedded_broker/cli/test_serve_secured.py": ACL_FILE,
     "tests/unit/embedded_broker/control": HTTP,
+    "tests/unit/embedded_broker/core/access/test_plain_file.py": ACL_FILE,
     "tests/unit/embedded_broker/ha/test_connection.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/inspector/test_picture.py": ("matplotlib",),
     "tests/unit/embedded_broker/kit/test_rocketmq_container.py": CONTAINERS,
     "tests/unit/embedded_broker/kit/test_threads.py": ("trio",),
+    "tests/unit/embedded_broker/remoting/handlers/admin/test_plain_access_file.py": ACL_FILE,
     "tests/unit/embedded_broker/remoting/test_forks.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/remoting/test_server.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/remoting/test_socket_loop.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/remoting/test_socket_transport.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/remoting/test_tls.py": BOTH_LOOPS,
+    "tests/unit/embedded_broker/tables/accounts/test_plain_file.py": ACL_FILE,
     "tests/unit/rocketmq_py/aio/test_other_loops.py": ("anyio", "trio", "uvloop"),
     "tests/unit/rocketmq_py/consumer/dispatch/test_bodies.py": COMPRESSIONS,
     "tests/unit/rocketmq_py/producer/test_send_kernel.py": COMPRESSIONS,
@@ -86,6 +91,7 @@ SOURCES = {
     "tzdata": "dependency group recipes",
     "uvicorn": "extra control",
     "uvloop": "extra fast",
+    "yaml": "extra acl",
     "zstandard": "extra zstd",
 }
 """What brings a package, in the words of pyproject.toml."""

@@ -73,12 +73,12 @@ class EmbeddedBroker:
     levels, too. ``defaults="upstream"`` uses RocketMQ's defaults where ours differ. ``config``:
     RocketMQ's own options, such as ``{"timerMaxDelaySec": 3456000}``. ``host`` other than loopback
     needs ``allow_remote=True``. ``acl``: who may do what, a ``PlainAcl`` (RocketMQ 4.9), a
-    ``UserAcl`` (5.3) or the path of a `plain_acl.yml`; requests must be signed then. ``tls``:
-    certificates for TCP connections, a ``Tls`` or the path of a `tls.properties`. Port 0 takes a
-    free port. ``tcp=False`` opens no socket, ``inproc=False`` makes SDK clients of this process use
-    TCP, and so does enforced TLS. ``topics``: names or ``TopicSpec``, created before ``start``
-    returns. ``seed`` drives every random choice. ``fs`` and
-    ``listener_factory`` replace the file system and the listening sockets. ``control=True`` lets
+    ``UserAcl`` (5.3) or the path of a `plain_acl.yml` (the extra ``acl``); requests must be signed
+    then. ``tls``: certificates for TCP connections, a ``Tls`` or the path of a `tls.properties`.
+    Port 0 takes a free port. ``tcp=False`` opens no socket, ``inproc=False`` makes SDK clients of
+    this process use TCP, and so does enforced TLS. ``topics``: names or ``TopicSpec``, created
+    before ``start`` returns. ``seed`` drives every random choice. ``fs`` and ``listener_factory``
+    replace the file system and the listening sockets. ``control=True`` lets
     programs in any language move the clock and look in over HTTP, at ``control_url`` (the extra
     ``control``). It is on loopback, unless every request has to carry a ``control_token``. Raises
     ``ConfigError`` for an argument that is not possible. Nothing is opened before ``start``.

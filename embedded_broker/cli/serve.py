@@ -84,7 +84,8 @@ AclFile = Annotated[
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="A plain_acl.yml of RocketMQ: requests must be signed by one of its accounts.",
+        help="A plain_acl.yml of RocketMQ: requests must be signed by one of its accounts. "
+        "Needs the extra acl.",
     ),
 ]
 TlsFile = Annotated[

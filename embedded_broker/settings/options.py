@@ -358,7 +358,7 @@ _ACCESS = (
     Option(
         "plainAclFile",
         "",
-        "ours: the plain_acl.yml of aclEnable; a real broker has conf/plain_acl.yml in its home",
+        "ours: the plain_acl.yml of aclEnable (extra acl); a real broker's is in conf of its home",
         live=False,
     ),
     Option("authenticationEnabled", False, "ACL 2: requests are signed by users", live=False),

@@ -21,9 +21,14 @@ NAMED_ONLY = frozenset({"typing_extensions"})
 """`spark_connector/bundle.py` packs it for workers; nothing imports it today."""
 
 
+OTHER_NAMES = {"pyyaml": "yaml"}
+"""Package to its module, where that is not called like the package."""
+
+
 def module_of(requirement: str) -> str:
-    """Give the module that a requirement brings: so far all are called like their packages."""
-    return re.split(r"[^\w-]", requirement)[0].replace("-", "_").lower()
+    """Give the module that a requirement brings."""
+    name = re.split(r"[^\w-]", requirement)[0].replace("-", "_").lower()
+    return OTHER_NAMES.get(name, name)
 
 
 def imported(*packages: str) -> set[str]:

@@ -59,6 +59,13 @@ def test_alone_the_command_says_what_to_install(alone: Environment) -> None:
 
 
 @pytest.mark.slow
+def test_with_acl(with_extra: With, tmp_path: Path) -> None:
+    environment = with_extra("acl")
+    assert environment.program("acl", str(tmp_path)) == "works"
+    assert_others_are_named(environment, "acl")
+
+
+@pytest.mark.slow
 def test_with_cli(with_extra: With, tmp_path: Path) -> None:
     environment = with_extra("cli")
     environment.program("cli", str(tmp_path))
@@ -70,6 +77,12 @@ def test_with_cli(with_extra: With, tmp_path: Path) -> None:
     assert picture.returncode != 0
     assert how_to_install("plot") in picture.stderr
     assert "Traceback" not in picture.stderr
+    accounts = tmp_path / "plain_acl.yml"
+    accounts.write_text("accounts: []\n", encoding="utf-8")
+    refused = environment.run("rocketmq-py", "serve", "--acl", str(accounts))
+    assert refused.returncode != 0
+    assert how_to_install("acl") in refused.stderr
+    assert "Traceback" not in refused.stderr
     assert_others_are_named(environment, "cli")
 
 

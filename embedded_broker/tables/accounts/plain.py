@@ -1,9 +1,9 @@
 """The accounts of ACL 1: what `plain_acl.yml` says, or what a test says in code.
 
-Answers: which accounts there are, what each may do, and which addresses need none; how the file is
-read, watched and written. Must not know: requests, signatures. Names and rules are those of the
-original's `PlainAccessConfig` and `PlainPermissionManager`. Read on:
-``embedded_broker/core/access/plain.py``, which judges by them.
+Answers: which accounts there are, what each may do, and which addresses need none; when the file is
+read again, and what is written to it. Must not know: requests, signatures, YAML. Names and rules
+are those of the original's `PlainAccessConfig` and `PlainPermissionManager`. Read on:
+``embedded_broker/core/access/plain.py``, which judges by them, and ``plain_file.py``.
 """
 
 import os
@@ -11,21 +11,18 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import IntFlag
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final, Self
 
 from attrs import define, evolve, field, frozen
 
 from embedded_broker.tables.accounts.addresses import AddressPattern
-from embedded_broker.tables.accounts.yaml_text import read_yaml, write_yaml
 from rocketmq_py.clock import Clock
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, how_to_install
 from rocketmq_py.logs import get_logger
 
 logger = get_logger(__name__)
 
 KEY_LENGTH_MIN: Final = 7
-FILE_MAX: Final = 4 * 1024 * 1024
 WATCH_EVERY_MS: Final = 500
 """How often the file is looked at, as the original does."""
 HOSTS_KEPT_MAX: Final = 4096
@@ -183,7 +180,7 @@ def _all_texts(given: Iterable[str]) -> tuple[str, ...]:
 class PlainAcl:
     """Access control as RocketMQ 4.9 has it: accounts, and addresses that need none.
 
-    Give it to ``EmbeddedBroker(acl=...)``, or the path of a `plain_acl.yml`.
+    Give it to ``EmbeddedBroker(acl=...)``, or the path of a `plain_acl.yml` (the extra ``acl``).
     """
 
     accounts: tuple[PlainAccount, ...] = field(default=(), converter=_all_accounts)
@@ -191,7 +188,10 @@ class PlainAcl:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a `plain_acl.yml`; raises ``ConfigError`` that names the file and what is wrong."""
+        """Read a `plain_acl.yml`; raises ``ConfigError`` that names the file and what is wrong.
+
+        So it does without PyYAML, the extra ``acl``.
+        """
         return cls.from_document(_read_file(Path(path)))
 
     @classmethod
@@ -209,15 +209,13 @@ class PlainAcl:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > FILE_MAX:
-            raise ConfigError("acl", str(path), f"a file of at most {FILE_MAX} bytes")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("acl", str(path), f"a file that can be read: {error}") from error
-    document = read_yaml(text, str(path)) or {}
-    if not isinstance(document, dict):
-        raise ConfigError("acl", str(path), "a file with accounts and globalWhiteRemoteAddresses")
-    return document
+        from embedded_broker.tables.accounts.plain_file import read_document
+    except ModuleNotFoundError as error:
+        if error.name != "yaml":
+            raise
+        wanted = f"a plain_acl.yml needs PyYAML: {how_to_install('acl')}"
+        raise ConfigError("acl", str(path), wanted) from error
+    return read_document(path)
 
 
 @frozen
@@ -337,11 +335,17 @@ class PlainAccounts:
         return True
 
     def _change(self, acl: PlainAcl) -> None:
+        before = self.acl, self.counter, self.changed_ms
         self._use(acl)
         self.counter += 1
         self.changed_ms = self._clock.now_ms if self._clock is not None else 0
-        if self.path is not None:
-            self._save(self.path)
+        try:
+            if self.path is not None:
+                self._save(self.path)
+        except (ConfigError, OSError):  # what a restart would not find is not in force now
+            acl, self.counter, self.changed_ms = before
+            self._use(acl)
+            raise
 
     def _use(self, acl: PlainAcl) -> None:
         white = tuple(AddressPattern.parse(one) for one in acl.global_white_remote_addresses)
@@ -361,15 +365,12 @@ class PlainAccounts:
         return ()
 
     def _save(self, path: Path) -> None:
-        """Write the file, whole or not at all; nobody but its owner may read the new one."""
+        from embedded_broker.tables.accounts.plain_file import write_document
+
         document = {
             _WHITE: list(self.acl.global_white_remote_addresses),
             "accounts": [one.to_document() for one in self.acl.accounts],
             "dataVersion": [{"counter": self.counter, "timestamp": self.changed_ms}],
         }
-        with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            file.write(write_yaml(document))
-        Path(file.name).replace(path)
+        write_document(path, document)
         self._seen = self._look()

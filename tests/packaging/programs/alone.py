@@ -14,7 +14,7 @@ import spark_connector
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import DefaultMQProducer, Message
 
-FOREIGN = {"pytest", "_pytest", "testcontainers", "docker", "typer", "rich", "pyspark"}
+FOREIGN = {"pytest", "_pytest", "testcontainers", "docker", "typer", "rich", "pyspark", "yaml"}
 
 places = [package.__file__ or "" for package in (compat, embedded_broker, rocketmq_py)]
 places += [spark_connector.__file__ or "", compat.ons.__file__ or ""]

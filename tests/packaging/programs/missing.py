@@ -8,6 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 
+def plain_accounts() -> None:
+    from embedded_broker import EmbeddedBroker
+
+    EmbeddedBroker(acl="plain_acl.yml")
+
+
 def terminal() -> None:
     from embedded_broker.cli import main
 
@@ -67,6 +73,7 @@ def plugin() -> None:
 
 
 WANTS: dict[str, tuple[Callable[[], None], ...]] = {
+    "acl": (plain_accounts,),
     "cli": (terminal,),
     "containers": (container, container_backend),
     "control": (control,),

@@ -74,7 +74,7 @@ class PlainAccessProcessor:
         key = DeleteAccessConfigRequestHeader.from_ext(request.command.ext_fields).access_key
         try:
             removed = self._on(failed).remove(key)
-        except OSError as error:
+        except (ConfigError, OSError) as error:
             raise RequestError(failed, str(error)) from error
         if not removed:
             raise RequestError(

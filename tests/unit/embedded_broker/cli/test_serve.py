@@ -17,19 +17,9 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.cli.serve import ClockChoice, settings_of
-from rocketmq_py import (
-    Credentials,
-    DefaultMQProducer,
-    Message,
-    MQClientException,
-    PermissionDeniedError,
-    SendStatus,
-    TlsConfig,
-    __version__,
-)
+from rocketmq_py import DefaultMQProducer, Message, SendStatus, __version__
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
-from tests.certificates import Certificates
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
@@ -59,48 +49,6 @@ def run_to_the_end(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*SERVE, *FREE_PORTS, *options], capture_output=True, text=True, check=False, timeout=30
     )
-
-
-ACCOUNTS = """
-accounts:
-  - accessKey: writer-key
-    secretKey: writer-secret
-    defaultTopicPerm: PUB
-"""
-
-
-def test_accounts_and_certificates_come_from_the_files_of_a_real_broker(
-    certificates: Certificates, tmp_path: Path
-) -> None:
-    accounts, secured = tmp_path / "plain_acl.yml", tmp_path / "tls.properties"
-    accounts.write_text(ACCOUNTS, encoding="utf-8")
-    server = certificates.server
-    secured.write_text(
-        f"tls.server.mode=enforcing\ntls.server.certPath={server.chain}\n"
-        f"tls.server.keyPath={server.key}\n",
-        encoding="utf-8",
-    )
-    files = ("--acl", str(accounts), "--tls", str(secured))
-    known = Credentials("writer-key", "writer-secret")
-    trusting = TlsConfig(ca_file=certificates.authority)
-    with serving("--topic", "T", *files) as (_, words):
-        address = words["namesrv"]
-        with DefaultMQProducer(
-            "G", namesrv_addr=address, credentials=known, use_tls=True, tls_config=trusting
-        ) as producer:
-            assert producer.send(Message("T", b"x")).send_status is SendStatus.SEND_OK
-        with (
-            DefaultMQProducer(
-                "G2", namesrv_addr=address, use_tls=True, tls_config=trusting
-            ) as unknown,
-            pytest.raises(PermissionDeniedError, match=r"[Aa]ccess ?[Kk]ey"),
-        ):
-            unknown.send(Message("T", b"x"))
-        with (
-            DefaultMQProducer("G3", namesrv_addr=address, credentials=known) as plain,
-            pytest.raises(MQClientException),
-        ):
-            plain.send(Message("T", b"x"))
 
 
 def test_a_file_of_certificates_that_names_none_is_refused(tmp_path: Path) -> None:
@@ -303,23 +251,6 @@ def test_an_empty_path_of_a_store_is_refused_and_nothing_is_made(tmp_path: Path)
     assert "--store" in done.stderr
     assert "the path is empty" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        ("--tls", "tls = '{file} line 2' is not possible: a line is name=value"),
-        ("--acl", "acl = '{file} line 3' is not possible: it is not indented"),
-    ],
-)
-def test_a_file_of_another_kind_is_named_with_its_option_and_line(
-    tmp_path: Path, option: str, words: str
-) -> None:
-    file = tmp_path / "c.py"
-    file.write_text("# a comment\nimport os\nprint(os)\n", encoding="utf-8")
-    done = run_to_the_end(option, str(file))
-    assert done.returncode == 1
-    assert words.format(file=file) in done.stderr
 
 
 def test_a_conf_file_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, PlainAccount, PlainAcl, VirtualClock
+from embedded_broker import EmbeddedBroker, PlainAccount, PlainAcl
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -232,33 +231,6 @@ def test_an_admin_gets_everything(every_request: EmbeddedBroker) -> None:
 
 
 # -- where the accounts come from -------------------------------------------------------------
-
-
-FILE = """\
-accounts:
-  - accessKey: producer
-    secretKey: 12345678
-    defaultTopicPerm: PUB
-"""
-
-
-def test_accounts_of_a_file_follow_the_file(
-    start_broker: Callable[..., EmbeddedBroker], tmp_path: Path
-) -> None:
-    path = tmp_path / "plain_acl.yml"
-    path.write_text(FILE, encoding="utf-8")
-    session = VirtualClock()
-    config = {"aclEnable": True, "plainAclFile": str(path)}
-    broker = start_broker(config=config, tcp=False, session_clock=session)
-    assert refusal(broker, 310, key="producer") is None
-
-    path.write_text(FILE.replace("PUB", "SUB|PUB").replace("producer", "renamed"), encoding="utf-8")
-    session.advance(1)
-    broker._parts().flush_everything()  # behind what the background does before
-
-    assert refusal(broker, 310, key="producer") == "No acl config for producer"
-    assert refusal(broker, 310, key="renamed", secret="wrong one") is not None
-    assert ask(broker, 310, key="renamed").code == ResponseCode.SUCCESS
 
 
 def test_access_control_needs_accounts() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -105,21 +104,6 @@ def test_a_bad_account_is_209_and_changes_nothing(
     assert code == 209
     assert SECRET not in (remark or "")
     assert not may_send(broker)
-
-
-def test_a_change_is_in_the_file_when_it_is_answered(
-    start_broker: Callable[..., EmbeddedBroker], tmp_path: Path
-) -> None:
-    path = tmp_path / "plain_acl.yml"
-    path.write_text(
-        f"accounts:\n- accessKey: administrator\n  secretKey: '{SECRET}'\n  admin: true\n",
-        encoding="utf-8",
-    )
-    broker = start_broker(acl=path, profile="rocketmq-4.9", tcp=False, topics=["T"])
-    put(broker, secretKey="another secret", topicPerms="T=PUB")
-    again = PlainAcl.from_file(path)
-    assert [one.access_key for one in again.accounts] == ["administrator", "someone1"]
-    assert may_send(broker, secret="another secret")
 
 
 def test_without_access_control_there_is_nothing_to_change(
