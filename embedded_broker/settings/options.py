@@ -118,8 +118,8 @@ _TIMERS = (
     Option(
         "sliceCell",
         "offset",
-        "ours, sliced engine: what memory holds of a timer that is due soon",
-        choices=("offset", "message"),
+        "ours, sliced engine: memory holds where a timer lies that is due soon",
+        choices=("offset",),
         live=False,
     ),
     Option("timerFlushIntervalMs", 1000, "ms between flushes of the timer log", low=1),

@@ -25,6 +25,7 @@ from embedded_broker.timer.slices.engine import SlicedTimerStore
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, figure, keep
 
+ENGINES = ("wheel", "sliced")
 TIMERS = 200_000
 START_MS = 1_700_000_000_000 // 1_800_000 * 1_800_000
 BODY = b"x" * 100
@@ -54,9 +55,9 @@ class Endless(Budget):
         return False
 
 
-def open_store(folder: str, engine: str, cell: str, clock: HandClock | None = None) -> Store:
+def open_store(folder: str, engine: str, clock: HandClock | None = None) -> Store:
     clock = HandClock() if clock is None else clock
-    config = BrokerConfig({"timerEngine": engine, "sliceCell": cell, **MONTH})
+    config = BrokerConfig({"timerEngine": engine, **MONTH})
     fs = DirectoryFileSystem(folder)
     store = MessageStore(fs, config, clock, bytes(8))
     store.load()
@@ -90,13 +91,13 @@ def put_timers(store: MessageStore, delays: list[int]) -> float:
     return (time.process_time() - begin) * 1e6 / len(delays)
 
 
-def measure(engine: str, cell: str, span: str) -> dict[str, float]:
+def measure(engine: str, span: str) -> dict[str, float]:
     """Fill a store with timers of half an hour or of a month, and let those of the hour leave."""
     chance = random.Random(1)
     most_ms = 1_790_000 if span == "slice" else 30 * DAY_MS
     delays = [chance.randrange(10_000, most_ms) for _ in range(TIMERS)]
     with tempfile.TemporaryDirectory() as folder:
-        store, timers, clock = open_store(folder, engine, cell)
+        store, timers, clock = open_store(folder, engine)
         put_timers(store, [10_000] * 2000)
         before = anonymous_bytes()
         put_us = put_timers(store, delays)
@@ -112,7 +113,7 @@ def measure(engine: str, cell: str, span: str) -> dict[str, float]:
             timers.close()
             store.close()
             begin = time.process_time()
-            store, timers, _ = open_store(folder, engine, cell, clock)
+            store, timers, _ = open_store(folder, engine, clock)
             numbers["open"] = time.process_time() - begin
         timers.abandon()
         store.abandon()
@@ -122,7 +123,7 @@ def measure(engine: str, cell: str, span: str) -> dict[str, float]:
 def load_a_slice() -> dict[str, float]:
     """Load one slice of many timers before it begins."""
     with tempfile.TemporaryDirectory() as folder:
-        store, timers, clock = open_store(folder, "sliced", "offset")
+        store, timers, clock = open_store(folder, "sliced")
         put_timers(store, [1_800_000 + number % 1_800_000 for number in range(TIMERS)])
         clock.now_ms += 1_745_000
         begin = time.process_time()
@@ -148,24 +149,21 @@ def fresh(*arguments: str) -> dict[str, float]:
 
 
 def main() -> None:
-    kinds = (("wheel", "offset"), ("sliced", "offset"), ("sliced", "message"))
     figures: list[Figure] = []
-    for engine, cell in kinds:
-        name = engine if engine == "wheel" else f"sliced, cells of {cell}s"
-        near = [fresh(engine, cell, "slice") for _ in range(RUNS)]
-        at_most = {"offset": 64.0, "message": 0.0}[cell]
+    for engine in ENGINES:
+        near = [fresh(engine, "slice") for _ in range(RUNS)]
         figures += [
             figure(
-                f"{name}: memory of a timer in the present half hour",
+                f"{engine}: memory of a timer in the present half hour",
                 "bytes",
                 [one["bytes"] for one in near],
-                at_most=at_most,
+                at_most=64.0,
             ),
-            figure(f"{name}: put of such a timer", "us", [one["put"] for one in near]),
-            figure(f"{name}: its release", "us", [one["fire"] for one in near]),
+            figure(f"{engine}: put of such a timer", "us", [one["put"] for one in near]),
+            figure(f"{engine}: its release", "us", [one["fire"] for one in near]),
         ]
-    for engine in ("wheel", "sliced"):
-        far = [fresh(engine, "offset", "month") for _ in range(RUNS)]
+    for engine in ENGINES:
+        far = [fresh(engine, "month") for _ in range(RUNS)]
         figures += [
             figure(
                 f"{engine}: memory of a timer within 30 days",

@@ -146,8 +146,8 @@ def _walk_slices(state: SliceState) -> Counter[int]:
                 found[seen.source] += seen.source not in state.done
         cells = [] if wheel is None else [wheel.cell(second) for second in wheel.seconds()]
         for cell in cells:
-            for position, kept in [] if cell is None else cell.left():
-                view = state.log.read(number, position) if kept is None else memoryview(kept)
+            for position in [] if cell is None else cell.left():
+                view = state.log.read(number, position)
                 assert view is not None
                 found[source_of(view)] += source_of(view) not in state.done
     queue = state.queue

@@ -54,5 +54,4 @@ class Plan:
             "timeSliceLength": random.choice((1, 2, 7, 30, 60, 300)),
             "slicePreloadSec": random.choice((0, 1, 5, 60)),
             "mappedFileSizeDCommitLog": random.choice((1024, 2048, 8192, 1 << 16)),
-            "sliceCell": random.choice(("offset", "message")),
         }

@@ -45,7 +45,7 @@ from rocketmq_py import ApplicationClock, SystemClock
 def starting() -> None:
     """A context manager that yields the broker itself."""
     clock = VirtualClock(rate=0)
-    EmbeddedBroker(engine="sliced", levels="off", config={"sliceCell": "message"})
+    EmbeddedBroker(engine="sliced", levels="off", config={"timeSliceLength": 60})
     with EmbeddedBroker(clock=clock, topics=["T"]) as broker:
         assert_type(broker, EmbeddedBroker)
         assert_type(broker.namesrv_addr, str)

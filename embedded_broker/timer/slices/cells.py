@@ -1,57 +1,46 @@
 """The seconds of one slice in memory: what leaves in each of them, and what is taken back.
 
 Answers: which timers are due in a second, in the order in which they came, and which marks remove
-some of them. A wheel has one cell for each second of a slice. With `sliceCell=offset` a cell holds
-positions in the slice's log, 8 bytes a timer; with `sliceCell=message` the messages as well, so
-that a release reads no file. Must not know: files, clocks, what a message says.
+some of them. A wheel has one cell for each second of a slice. A cell holds positions in the slice's
+log, 8 bytes a timer. Must not know: files, clocks, what a message says.
 
 Read on: `dcommit_log.py` for where positions lead, `engine.py` for when a cell is due.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 
 from embedded_broker.timer.slices.marks import MarkTable
 
-Stored = tuple[int, bytes | None]
-"""Position of a timer in the slice's log, and its bytes where they are kept."""
-
 
 class Cell:
-    """The timers of one second; they are taken from the front."""
+    """Where the timers of one second lie; they are taken from the front."""
 
-    __slots__ = ("_messages", "_next", "_positions")
+    __slots__ = ("_next", "_positions")
 
-    def __init__(self, *, keeps_messages: bool) -> None:
+    def __init__(self) -> None:
         self._next = 0
         self._positions = array("q")
-        self._messages: dict[int, bytes] | None = {} if keeps_messages else None
 
     def __len__(self) -> int:
         return len(self._positions) - self._next
 
-    def add(self, position: int, record: memoryview) -> None:
+    def add(self, position: int) -> None:
         """Take a timer that lies at this position of the slice's log."""
         self._positions.append(position)
-        if self._messages is not None:
-            self._messages[position] = bytes(record)
 
-    def peek(self) -> Stored:
-        """Give the first timer."""
-        position = self._positions[self._next]
-        return position, None if self._messages is None else self._messages[position]
+    def peek(self) -> int:
+        """Give the position of the first timer."""
+        return self._positions[self._next]
 
-    def left(self) -> list[Stored]:
-        """Give every timer that is left."""
-        messages = self._messages or {}
-        return [(position, messages.get(position)) for position in self._positions[self._next :]]
+    def left(self) -> Sequence[int]:
+        """Give the position of every timer that is left."""
+        return self._positions[self._next :]
 
     def pop(self) -> None:
         """Be done with the first timer."""
-        if self._messages is not None:
-            del self._messages[self._positions[self._next]]
         self._next += 1
 
     def arrange(self) -> None:
@@ -70,14 +59,13 @@ class SliceWheel:
     directly, so nothing is missed and nothing is read twice.
     """
 
-    def __init__(self, number: int, length: int, *, load_to: int, keeps_messages: bool) -> None:
+    def __init__(self, number: int, length: int, *, load_to: int) -> None:
         self.number = number
         self.first_second = number * length
         self.loaded_to = 0
         self.load_to = load_to
         self._cells: list[Cell | None] = [None] * length
         self._seconds: list[int] = []
-        self._keeps_messages = keeps_messages
         self.marks = MarkTable()
         """They work on all timers of their second that are left, and on those that come later."""
 
@@ -112,15 +100,15 @@ class SliceWheel:
         cell = self.cell(second)
         return 0 if cell is None else len(cell)
 
-    def add(self, second: int, position: int, record: memoryview) -> None:
-        """Take a timer."""
+    def add(self, second: int, position: int) -> None:
+        """Take a timer that lies at this position of the slice's log."""
         index = second - self.first_second
         cell = self._cells[index]
         if cell is None:
-            cell = self._cells[index] = Cell(keeps_messages=self._keeps_messages)
+            cell = self._cells[index] = Cell()
         if not len(cell):
             heappush(self._seconds, second)
-        cell.add(position, record)
+        cell.add(position)
 
     def clear(self, second: int) -> None:
         """Forget a second that is over; one of another slice is none of ours."""

@@ -159,7 +159,7 @@ class SliceDispatchService(Stage[SliceState]):
         wheel = state.wheel_of(number)
         if wheel is None:
             return Route.LOG
-        take_into(state, wheel, seen, position, record)
+        take_into(state, wheel, seen, position)
         return Route.CURRENT_WHEEL if wheel is state.current else Route.NEXT_WHEEL
 
 
@@ -222,15 +222,13 @@ class SlicePreloadService(Stage[SliceState]):
             state.lost["malformed"] += 1
             return
         if seen.second >= state.current_second and seen.source not in state.done:
-            take_into(state, wheel, seen, position, record)
+            take_into(state, wheel, seen, position)
 
 
-def take_into(
-    state: SliceState, wheel: SliceWheel, seen: Glance, position: int, record: memoryview
-) -> None:
-    """Put a record of a slice's log into the cells of the slice."""
+def take_into(state: SliceState, wheel: SliceWheel, seen: Glance, position: int) -> None:
+    """Put the place of a record of a slice's log into the cells of the slice."""
     if not seen.is_mark:
-        wheel.add(seen.second, position, record)
+        wheel.add(seen.second, position)
     elif not wheel.marks.add(seen):
         state.lost["malformed"] += 1
 

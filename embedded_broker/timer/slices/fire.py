@@ -11,7 +11,7 @@ from embedded_broker.clocks.timeline import UNRANKED, Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, Delivery, Release, released_copy
 from embedded_broker.timer.request import parse_request
-from embedded_broker.timer.slices.cells import SliceWheel, Stored
+from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.marks import MarksByKey, hits_among
 from embedded_broker.timer.slices.record import SECOND_MS, glance, source_of
 from embedded_broker.timer.slices.state import SliceState
@@ -89,7 +89,7 @@ class SliceFireService(Stage[SliceState]):
             return UNRANKED
         if not self.state.fired:
             cell.arrange()
-        view = self.state.stored(wheel.number, cell.peek())
+        view = self.state.log.read(wheel.number, cell.peek())
         return UNRANKED if view is None else source_of(view)
 
     def fire_late(self, limit_second: int, now_ms: int, budget: Budget) -> Release:
@@ -115,8 +115,8 @@ class SliceFireService(Stage[SliceState]):
             late.forget_marks()
         return Release.DRAINED
 
-    def _record(self, number: int, timer: Stored) -> MessageRecord | None:
-        view = self.state.stored(number, timer)
+    def _record(self, number: int, position: int) -> MessageRecord | None:
+        view = self.state.log.read(number, position)
         if view is None:
             return None
         try:

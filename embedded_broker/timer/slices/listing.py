@@ -73,7 +73,7 @@ class SliceListing:
             return found
         kept = self._kept
         if kept is None or kept.number != number:
-            kept = SliceWheel(number, state.length, load_to=0, keeps_messages=False)
+            kept = SliceWheel(number, state.length, load_to=0)
             self._kept = kept
         log = state.log.slices.get(number)
         kept.load_to = 0 if log is None else log.end
@@ -81,7 +81,7 @@ class SliceListing:
             if position >= kept.loaded_to:  # else another walk was here meanwhile
                 seen = glance(record)
                 if seen is not None and state.slice_of(seen.second) == number:
-                    take_into(state, kept, seen, position, record)
+                    take_into(state, kept, seen, position)
                 kept.loaded_to = position + len(record)
             yield
         if state.log.slices.get(number) is not log:
@@ -158,8 +158,8 @@ class SliceSource(Source):
 
     def _of_cell(self, wheel: SliceWheel, second: int) -> Iterator[Pending | None]:
         cell, marks = wheel.cell(second), wheel.marks.at(second)
-        for timer in sorted(cell.left()) if cell is not None else ():
-            view = self._state.stored(wheel.number, timer)
+        for position in sorted(cell.left()) if cell is not None else ():
+            view = self._state.log.read(wheel.number, position)
             try:
                 record = None if view is None else decode_record(view, check_crc=False)
             except RecordError:

@@ -54,7 +54,6 @@ def make_state(
         inbound=(SCHEDULE_TOPIC, SCHEDULE_QUEUE) if levels_off else (SLICE_TIMER_TOPIC, 0),
         length=length,
         preload_seconds=min(config.int("slicePreloadSec"), length),
-        keeps_messages=config.text("sliceCell") == "message",
         role=role,
     )
 

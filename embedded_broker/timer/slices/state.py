@@ -22,7 +22,7 @@ from attrs import define, field
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.slices.cells import SliceWheel, Stored
+from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.dcommit_log import DCommitLog, SliceSum
 from embedded_broker.timer.slices.marks import MarksByKey, MarkTable
 from embedded_broker.timer.slices.progress import SliceProgress
@@ -125,7 +125,6 @@ class SliceState:
     inbound: tuple[str, int]
     length: int
     preload_seconds: int
-    keeps_messages: bool
     role: SliceRole = SliceRole.MASTER
     queue_offset: int = 0
     current_second: int = 0
@@ -191,11 +190,6 @@ class SliceState:
         record = None if entry is None else self.store.log.read(entry[0], entry[1])
         return None if record is None else glance(record)
 
-    def stored(self, number: int, timer: Stored) -> memoryview | None:
-        """Show the bytes of a timer of a slice, from memory or from the slice's log."""
-        position, kept = timer
-        return self.log.read(number, position) if kept is None else memoryview(kept)
-
     def slice_of(self, second: int) -> int:
         """Give the number of the slice that a second belongs to."""
         return second // self.length
@@ -211,12 +205,7 @@ class SliceState:
     def make_wheel(self, number: int) -> SliceWheel:
         """Make the cells of a slice; what its log holds by now is still to be loaded."""
         log = self.log.slices.get(number)
-        return SliceWheel(
-            number,
-            self.length,
-            load_to=0 if log is None else log.end,
-            keeps_messages=self.keeps_messages,
-        )
+        return SliceWheel(number, self.length, load_to=0 if log is None else log.end)
 
     def enter(self, second: int) -> None:
         """Let this be the current second: all before it are fully fired."""

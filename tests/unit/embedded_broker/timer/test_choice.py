@@ -37,7 +37,7 @@ def test_the_wheel_is_the_default_and_the_option_and_the_argument_choose() -> No
         ({"engine": "wheel", "config": {"timerEngine": "sliced"}}, "engine"),
         ({"levels": "some"}, "levels"),
         ({"config": {"timeSliceLength": 0}}, "timeSliceLength"),
-        ({"config": {"sliceCell": "disk"}}, "sliceCell"),
+        ({"config": {"sliceCell": "message"}}, "sliceCell"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: dict[str, object], setting: str) -> None:

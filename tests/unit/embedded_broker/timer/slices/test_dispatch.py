@@ -124,9 +124,8 @@ def test_a_full_disk_is_tried_again_after_half_a_second() -> None:
 
 
 @pytest.mark.case("E3")
-@pytest.mark.parametrize("cell", ["offset", "message"])
-def test_a_message_that_comes_while_its_slice_is_loaded_is_delivered_once(cell: str) -> None:
-    rig = SliceRig(config={"sliceCell": cell, "mappedFileSizeDCommitLog": 1 << 16})
+def test_a_message_that_comes_while_its_slice_is_loaded_is_delivered_once() -> None:
+    rig = SliceRig(config={"mappedFileSizeDCommitLog": 1 << 16})
     for _ in range(100):
         rig.timer(41_000)
     rig.clock.now_ms += 36_000

@@ -30,9 +30,8 @@ def test_the_number_of_a_slice_is_its_seconds_divided_by_the_length() -> None:
     assert rig.slices() == [911_860]
 
 
-@pytest.mark.parametrize("cell", ["offset", "message"])
-def test_every_timer_leaves_at_its_second_rounded_up(cell: str) -> None:
-    rig = SliceRig(config={"sliceCell": cell})
+def test_every_timer_leaves_at_its_second_rounded_up() -> None:
+    rig = SliceRig()
     delays = [1, 999, 1000, 1001, 39_999, 40_000, 40_001, 100_500, 3_600_000]
     keys = {rig.timer(delay): delay for delay in delays}
     rig.advance(4_000_000)
@@ -76,9 +75,8 @@ def test_after_a_long_downtime_everything_leaves_once() -> None:
 
 
 @pytest.mark.case("E4")
-@pytest.mark.parametrize("cell", ["offset", "message"])
-def test_after_a_kill_in_the_middle_of_a_slice_it_goes_on_from_the_saved_second(cell: str) -> None:
-    rig = SliceRig(config={"sliceCell": cell})
+def test_after_a_kill_in_the_middle_of_a_slice_it_goes_on_from_the_saved_second() -> None:
+    rig = SliceRig()
     for number in range(60):
         rig.timer(500 * number + 1)
     rig.advance(10_000)
