@@ -42,16 +42,11 @@ class BatchConsumeQueue(ConsumeQueue):
     # --- adding -------------------------------------------------------------------------------
 
     @override
-    def append(self, entries: Sequence[Entry], stored_ms: int = 0) -> int:
-        """Add entries of one message each."""
+    def append(self, entries: Sequence[Entry], stored_ms: int = 0, count: int = 1) -> int:
         first = self.max_offset
         for entry in entries:
-            self.append_batch(entry, stored_ms, 1)
+            self._add(self.max_offset, entry, stored_ms, count)
         return first
-
-    def append_batch(self, entry: Entry, stored_ms: int, count: int) -> None:
-        """Add the entry of so many messages. Raises ``StoreError``; then nothing is added."""
-        self._add(self.max_offset, entry, stored_ms, count)
 
     def _add(self, queue_offset: int, entry: Entry, stored_ms: int, count: int) -> None:
         self.files.append(_pack(queue_offset, entry, stored_ms, count))

@@ -54,11 +54,12 @@ class ConsumeQueue:
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
 
-    def append(self, entries: Sequence[Entry], stored_ms: int = 0) -> int:  # noqa: ARG002 - see there
+    def append(self, entries: Sequence[Entry], stored_ms: int = 0, count: int = 1) -> int:  # noqa: ARG002 - see there
         """Add entries, one write for those that fit in the file; gives the first queue offset.
 
-        ``stored_ms`` is what the entries of a batch queue tell, too. Raises ``StoreError``; then
-        some may have been added, and ``take_back`` removes them.
+        ``stored_ms`` and ``count``, how many messages an entry stands for, are what a batch queue
+        writes, too. Raises ``StoreError``; then some may have been added, and ``take_back`` removes
+        them.
         """
         first, pack, added = self.max_offset, _ENTRY.pack, 0
         if len(entries) == 1:

@@ -7,16 +7,16 @@ know: requests, topics' settings, timers (they are a put hook and an arrival lis
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.batch_queue import BatchConsumeQueue
 from embedded_broker.store.checkpoint import CHECKPOINT_FILE, StoreCheckpoint
-from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog, Parts
-from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry, mark_of
+from embedded_broker.store.commit_log import CommitLog, Parts
+from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, mark_of
 from embedded_broker.store.copies import Copies
 from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.flush import StoreFlush
@@ -57,12 +57,15 @@ ABORT_FILE: Final = "abort"
 LOCK_FILE: Final = "lock"
 _UNKNOWN_LEVEL_MS: Final = 1000
 _OK: Final = PutStatus.PUT_OK
+_ONE_BY_ONE: Final = PutResult(
+    PutStatus.UNKNOWN_ERROR,
+    remark="the messages cannot be stored as they are: put them one by one",
+)
 _NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
-_offset: Final = itemgetter(0)  # of a consume queue entry
-_size: Final = itemgetter(1)
-_Part = tuple[InnerMessage | Run, Sequence[Item]]
-_Written = tuple[bytes, ConsumeQueue | None, Arrivals]
-"""Records, their queue (None: transaction halves are in none), and what is told of them."""
+_Part = tuple[InnerMessage | Run, Sequence[Item], int]
+"""Messages of one queue, the items of their records, and how many messages each record counts."""
+_Added = tuple[ConsumeQueue | None, Arrivals, int]
+"""A queue (None: transaction halves are in none), what it gets, and the count of each record."""
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, SLICE_TIMER_TOPIC})
 
 
@@ -354,177 +357,115 @@ class MessageStore(StoreReader):
         messages: Sequence[InnerMessage]
         if isinstance(first, Run):
             if self._needs_no_look(first):
-                result = self._put_here(first, first.items, now_ms)
-                if result is not None:
-                    return result
+                with suppress(RecordError):  # the message that does not fit is found below
+                    return self._write([(first, first.items, 1)], now_ms, here=first.is_admitted)
             if first.is_admitted:
-                remark = "the messages cannot be stored as they are: put them one by one"
-                return PutResult(PutStatus.UNKNOWN_ERROR, remark=remark)
+                return _ONE_BY_ONE
             messages = first.messages()
-        elif others:
-            messages = (first, *others)
         else:
-            refused = self._prepare(first, now_ms)
-            if refused is not None:
-                return refused
-            code = self._code(first.topic, first.properties, now_ms)
-            stored = first.properties_bytes or b""
-            items = [(first.flag, first.born_timestamp, first.body, stored, code)]
-            if first.sys_flag & INNER_BATCH:
-                return self._put_inner_batch(first, items, now_ms)
-            return self._put_here(first, items, now_ms) or self._write([(first, items)], now_ms)
+            messages = (first, *others)
         parts: list[_Part] = []
         for msg in messages:
             refused = self._prepare(msg, now_ms)
+            count = 1
             if refused is None and msg.sys_flag & INNER_BATCH:
-                remark = "an inner batch is put by itself"
-                refused = PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+                count = int(msg.properties[Prop.INNER_NUM])
+                if len(messages) > 1:
+                    remark = "an inner batch is put by itself"
+                    refused = PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
             if refused is not None:
                 return refused
             code = self._code(msg.topic, msg.properties, now_ms)
             stored = msg.properties_bytes or b""
-            parts.append((msg, [(msg.flag, msg.born_timestamp, msg.body, stored, code)]))
+            parts.append((msg, [(msg.flag, msg.born_timestamp, msg.body, stored, code)], count))
         return self._write(parts, now_ms)
 
-    def _put_here(
-        self, source: InnerMessage | Run, items: Sequence[Item], now_ms: int
-    ) -> PutResult | None:
-        """Write the messages of one queue into the current file of the log.
+    def _write(self, parts: Sequence[_Part], now_ms: int, *, here: bool = False) -> PutResult:
+        """Write messages, in the next file of the log if this one has no room for all of them.
 
-        None when they do not fit there, or when one of them is too large for any file.
+        ``here``: only in this one. So where the log goes on in the next file does not depend on
+        which timers came together.
         """
-        files, topic, queue_id = self.log.files, source.topic, source.queue_id
-        begin, queue, queue_offset = files.max_offset, None, 0
-        if source.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
-            queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
-            queue_offset = queue.max_offset
-        try:
-            data, entries = encode_neighbours(
-                items, source, queue_offset, begin, now_ms, self.store_host
-            )
-        except RecordError:
-            return None
-        size, size_max = len(data), self.body_size_max
-        if size + BLANK_SIZE_MIN > files.room or (
-            size > size_max and max(map(_size, entries)) > size_max
-        ):
-            return None
-        try:
-            files.append(data)
-            if queue is not None:
-                queue.append(entries, now_ms)
-        except StoreError as error:
-            if queue is not None:
-                queue.take_back(queue_offset)
-            files.take_back(begin)
-            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
-        self._last_store_timestamp = now_ms
-        if queue is not None:
-            self._dirty.add(queue)
-            if topic in self.delay_topics:
-                self.delayed_puts += len(entries)
-            self._tell(Arrivals(topic, queue_id, queue_offset, entries, now_ms, source))
-        offsets = [begin] if len(entries) == 1 else list(map(_offset, entries))
-        return PutResult(_OK, begin, queue_offset, size, now_ms, None, offsets)
-
-    def _put_inner_batch(self, msg: InnerMessage, items: Sequence[Item], now_ms: int) -> PutResult:
-        """Write a batch as one record; it names its first offset, which ``_prepare`` has noted."""
-        log, queue = self.log, self._batch_queue(msg.topic, msg.queue_id)
-        base, count = queue.max_offset, int(msg.properties[Prop.INNER_NUM])
-        try:
-            size = len(encode_neighbours(items, msg, base, 0, now_ms, self.store_host)[0])
-            begin = log.max_offset if log.fits(size) else log.roll()
-            data, (entry,) = encode_neighbours(items, msg, base, begin, now_ms, self.store_host)
-            log.append(data)
-            try:
-                queue.append_batch(entry, now_ms, count)
-            except StoreError:
-                queue.take_back(base)
-                log.files.take_back(begin)
-                raise
-        except StoreError as error:
-            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
-        self._last_store_timestamp = now_ms
-        self._dirty.add(queue)
-        self._tell(Arrivals(msg.topic, msg.queue_id, base, [entry], now_ms, msg))
-        return PutResult(_OK, begin, base, size, now_ms, None, [begin])
-
-    def _write(self, parts: Sequence[_Part], now_ms: int) -> PutResult:
-        """Write messages, in the next file of the log if this one has no room for all of them."""
         log = self.log
-        begin = log.files.max_offset
-        written = self._encode_all(parts, begin, now_ms)
-        data = b"".join([one[0] for one in written])
-        size = len(data)
-        if size > log.record_size_max:
-            remark = (
-                f"the batch takes {size} bytes, a commit log file holds {log.record_size_max} "
-                "(setting mappedFileSizeCommitLog): send fewer messages at once"
-            )
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+        begin = log.max_offset
+        records, added = self._encode(parts, begin, now_ms)
+        size = len(records)
         if not log.fits(size):
+            if here:
+                return _ONE_BY_ONE
+            if size > log.record_size_max:
+                remark = (
+                    f"the batch takes {size} bytes, a commit log file holds {log.record_size_max} "
+                    "(setting mappedFileSizeCommitLog): send fewer messages at once"
+                )
+                return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
             try:
                 begin = log.roll()
             except StoreError as error:
                 return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
-            written = self._encode_all(parts, begin, now_ms)
-            data = b"".join([one[0] for one in written])
-        entries: dict[ConsumeQueue, list[Entry]] = {}
-        for _, queue, arrivals in written:
-            if queue is not None:
-                entries[queue] = entries.get(queue, []) + arrivals.entries
-        problem = self._append_all(data, entries, now_ms)
+            records, added = self._encode(parts, begin, now_ms)
+        problem = self._append(records, added, now_ms)
         if problem is not None:
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=problem)
-        offsets: list[int] = []
-        for _, queue, arrivals in written:
-            offsets += map(_offset, arrivals.entries)
-            if queue is not None:
-                self._tell(arrivals)
-        queue_offset = written[0][2].queue_offset
-        return PutResult(_OK, begin, queue_offset, size, now_ms, None, offsets)
+        offsets = [entry[0] for one in added for entry in one[1].entries]
+        return PutResult(_OK, begin, added[0][1].queue_offset, size, now_ms, None, offsets)
 
-    def _encode_all(self, parts: Sequence[_Part], begin: int, now_ms: int) -> list[_Written]:
+    def _encode(
+        self, parts: Sequence[_Part], begin: int, now_ms: int
+    ) -> tuple[bytes, list[_Added]]:
         """Encode messages that are to lie at ``begin``; each moves the end of its queue."""
-        written: list[_Written] = []
+        records: list[bytes] = []
+        added: list[_Added] = []
         ends: dict[ConsumeQueue, int] = {}
-        for source, items in parts:
+        for source, items, count in parts:
             topic, queue_id = source.topic, source.queue_id
             queue, queue_offset = None, 0
             if source.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
-                queue = self._queue(topic, queue_id)
+                is_batch = source.sys_flag & INNER_BATCH
+                queue = (self._batch_queue if is_batch else self._queue)(topic, queue_id)
                 queue_offset = ends.get(queue, queue.max_offset)
-                ends[queue] = queue_offset + len(items)
+                ends[queue] = queue_offset + len(items) * count
             data, entries = encode_neighbours(
                 items, source, queue_offset, begin, now_ms, self.store_host
             )
             begin += len(data)
+            records.append(data)
             arrivals = Arrivals(topic, queue_id, queue_offset, entries, now_ms, source)
-            written.append((data, queue, arrivals))
-        return written
+            added.append((queue, arrivals, count))
+        return b"".join(records), added
 
-    def _append_all(
-        self, data: bytes, entries: Mapping[ConsumeQueue, Sequence[Entry]], now_ms: int
-    ) -> str | None:
-        """Add records and their entries, all of them or none; give what the disk says to it."""
-        files = self.log.files
-        begin = files.max_offset
-        ends = [(queue, queue.max_offset) for queue in entries]
+    def _append(self, records: bytes, added: Sequence[_Added], now_ms: int) -> str | None:
+        """Add encoded records and their entries, all of them or none, then tell of them.
+
+        They must fit in the current file of the log. Gives what the disk says when it refuses.
+        """
+        log = self.log
+        begin = log.max_offset
+        ends: list[tuple[ConsumeQueue, int]] = []
         try:
-            files.append(data)
-            for queue, added in entries.items():
-                queue.append(added, now_ms)
+            log.append(records)
+            for queue, arrivals, count in added:
+                if queue is not None:
+                    ends.append((queue, queue.max_offset))
+                    queue.append(arrivals.entries, now_ms, count)
         except StoreError as error:
-            for queue, end in ends:
+            for queue, end in reversed(ends):
                 queue.take_back(end)
-            files.take_back(begin)
+            log.files.take_back(begin)
             return str(error)
         self._last_store_timestamp = now_ms
-        for queue, added in entries.items():
-            self._dirty.add(queue)
-            if queue.topic in self.delay_topics:
-                self.delayed_puts += len(added)
+        queued = [(queue, arrivals) for queue, arrivals, _ in added if queue is not None]
+        for queue, arrivals in queued:
+            self._note(queue, len(arrivals.entries))
+        for _, arrivals in queued:
+            self._tell(arrivals)
         return None
+
+    def _note(self, queue: ConsumeQueue, count: int) -> None:
+        """Note that a queue has so many more entries, which are not durable yet."""
+        self._dirty.add(queue)
+        if queue.topic in self.delay_topics:
+            self.delayed_puts += count
 
     @property
     def takes_copies(self) -> bool:
@@ -537,16 +478,12 @@ class MessageStore(StoreReader):
         False when none is stored, because the disk refuses or they do not fit in the current file
         of the log: ``put`` them one by one. Ask ``takes_copies`` first.
         """
-        data = b"".join(copies.parts)
-        if not self.log.fits(len(data)):
-            return False
-        now_ms = copies.store_timestamp
-        if self._append_all(data, copies.entries, now_ms) is not None:
-            return False
-        for queue, added in copies.entries.items():
-            first = queue.max_offset - len(added)
-            self._tell(Arrivals(queue.topic, queue.queue_id, first, added, now_ms))
-        return True
+        records, now_ms = b"".join(copies.parts), copies.store_timestamp
+        added: list[_Added] = [
+            (queue, Arrivals(queue.topic, queue.queue_id, queue.max_offset, entries, now_ms), 1)
+            for queue, entries in copies.entries.items()
+        ]
+        return self.log.fits(len(records)) and self._append(records, added, now_ms) is None
 
     def show(self, record: Parts) -> None:
         """Make a record visible that lies in the log already: another broker wrote it.
@@ -558,11 +495,9 @@ class MessageStore(StoreReader):
         if flag & TRANSACTION_MASK in NOT_QUEUED:
             return
         queue, code = self._queue(topic, queue_id), self._stored_code(topic, properties, stored)
-        self._dirty.add(queue)
         if not queue.place(queue_offset, offset, size, code):
             return
-        if topic in self.delay_topics:
-            self.delayed_puts += 1
+        self._note(queue, 1)
         entry = (offset, size, code)
         source = Run(topic, queue_id, [(0, stored, b"", properties, code)], flag, self.store_host)
         self._tell(Arrivals(topic, queue_id, queue_offset, [entry], stored, source))
@@ -572,6 +507,7 @@ class MessageStore(StoreReader):
         return (
             self._accepts
             and not run.sys_flag & _NOT_ORDINARY
+            and run.largest_body <= self.body_size_max
             and (
                 run.is_admitted
                 or (

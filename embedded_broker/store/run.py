@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from attrs import define
 
 from embedded_broker.store.inner import InnerMessage
-from rocketmq_py.protocol.message_columns import EvenProperties, Item
+from rocketmq_py.protocol.message_columns import EvenProperties, Item, MessageColumns
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
@@ -35,6 +35,13 @@ class Run:
     prepared_transaction_offset = 0
     is_admitted = False
     """Whether hooks have let the messages pass as they are, so that nobody looks at them again."""
+
+    @property
+    def largest_body(self) -> int:
+        """Size of the largest body in bytes."""
+        items = self.items
+        bodies = items.bodies if isinstance(items, MessageColumns) else [one[2] for one in items]
+        return max(map(len, bodies))
 
     def messages(self) -> list[InnerMessage]:
         """Give the same messages one by one."""

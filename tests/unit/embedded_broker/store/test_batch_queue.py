@@ -22,7 +22,7 @@ def _queue(fs: MemoryFileSystem | None = None) -> BatchConsumeQueue:
 def _filled(fs: MemoryFileSystem | None = None) -> BatchConsumeQueue:
     queue = _queue(fs)
     for number, count in enumerate(COUNTS):
-        queue.append_batch((number * 1000, 100 + number, -number), 7000 + number, count)
+        queue.append([(number * 1000, 100 + number, -number)], 7000 + number, count)
     return queue
 
 
@@ -39,8 +39,8 @@ def _entry(number: int) -> tuple[int, int, int]:
 def test_entries_have_46_bytes_in_files_below_topic_and_queue() -> None:
     fs = MemoryFileSystem()
     queue = _queue(fs)
-    queue.append_batch((1, 2, 3), 4, 5)
-    queue.append_batch((0x0102030405060708, 0x11121314, -2), 0x2122232425262728, 0x3132)
+    queue.append([(1, 2, 3)], 4, 5)
+    queue.append([(0x0102030405060708, 0x11121314, -2)], 0x2122232425262728, 0x3132)
     raw = fs.read_file("batchconsumequeue/T/3/00000000000000000000")
     assert raw[46:92].hex() == (
         "0102030405060708"
@@ -92,10 +92,10 @@ def test_a_reopened_queue_ends_behind_its_last_batch(batches: int) -> None:
     fs = MemoryFileSystem()
     queue = _queue(fs)
     for number, count in enumerate(COUNTS[:batches]):
-        queue.append_batch(_entry(number), 7000 + number, count)
+        queue.append([_entry(number)], 7000 + number, count)
     again = _loaded(fs)
     assert (again.min_offset, again.max_offset) == (0, sum(COUNTS[:batches]))
-    again.append_batch(_entry(9), 7009, 2)
+    again.append([_entry(9)], 7009, 2)
     assert again.entry(sum(COUNTS[:batches]) + 1) == _entry(9)
 
 
@@ -213,7 +213,7 @@ def test_appends_are_taken_back() -> None:
     disk.left = None
     queue.take_back(END)
     assert (queue.max_offset, queue.entry(END)) == (END, None)
-    queue.append_batch(_entry(8), 7008, 3)
+    queue.append([_entry(8)], 7008, 3)
     assert _loaded(disk).entry(END + 2) == _entry(8)
 
 
@@ -221,7 +221,7 @@ def test_a_file_that_is_missing_between_others_ends_the_queue() -> None:
     fs = MemoryFileSystem()
     queue = _filled(fs)
     for number in range(6, 10):
-        queue.append_batch(_entry(number), 7000 + number, 1)
+        queue.append([_entry(number)], 7000 + number, 1)
     fs.remove("batchconsumequeue/T/3/" + f"{FILE:020d}")
     again = _queue(fs)
     assert not again.load()
