@@ -18,18 +18,20 @@ pytestmark = pytest.mark.usefixtures("either_loop")
 
 @contextmanager
 def forked_child() -> Iterator[None]:
-    """A child of this process that does nothing, and lives as long as the body."""
-    reading, writing = os.pipe()
+    """A child of this process that runs and does nothing, as long as the body."""
+    (told, telling), (waiting, ending) = os.pipe(), os.pipe()
     child = os.fork()
     if not child:
-        os.close(writing)
-        os.read(reading, 1)
+        os.close(ending)
+        os.write(telling, b"x")
+        os.read(waiting, 1)
         os._exit(0)
     try:
+        os.read(told, 1)  # it has closed what it closes as it begins
         yield
     finally:
-        os.close(writing)
-        os.close(reading)
+        for one in (told, telling, waiting, ending):
+            os.close(one)
         os.waitpid(child, 0)
 
 
