@@ -9,6 +9,7 @@ know: requests, topics' settings, timers (they are a put hook and an arrival lis
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import Final
 
 from embedded_broker.errors import StoreDamagedError, StoreError
@@ -62,10 +63,11 @@ _ONE_BY_ONE: Final = PutResult(
     remark="the messages cannot be stored as they are: put them one by one",
 )
 _NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
+_offset: Final = itemgetter(0)  # of a consume queue entry
 _Part = tuple[InnerMessage | Run, Sequence[Item], int]
 """Messages of one queue, the items of their records, and how many messages each record counts."""
-_Added = tuple[ConsumeQueue | None, Arrivals, int]
-"""A queue (None: transaction halves are in none), what it gets, and the count of each record."""
+_Added = list[tuple[ConsumeQueue | None, Arrivals, int]]
+"""Queues (None: transaction halves are in none), what each gets, and the count of its records."""
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, SLICE_TIMER_TOPIC})
 
 
@@ -329,12 +331,6 @@ class MessageStore(StoreReader):
         """Tell these listeners what becomes visible in one topic, before those of `on_arrival`."""
         self._listeners.setdefault(topic, []).extend(listeners)
 
-    def _tell(self, arrivals: Arrivals) -> None:
-        for listener in self._listeners.get(arrivals.topic, ()):
-            listener(arrivals)
-        for listener in self.on_arrival:
-            listener(arrivals)
-
     def put(
         self, first: InnerMessage | Run, *others: InnerMessage, now_ms: int | None = None
     ) -> PutResult:
@@ -386,8 +382,7 @@ class MessageStore(StoreReader):
         ``here``: only in this one. So where the log goes on in the next file does not depend on
         which timers came together.
         """
-        log = self.log
-        begin = log.max_offset
+        log, begin = self.log, self.log.files.max_offset
         records, added = self._encode(parts, begin, now_ms)
         size = len(records)
         if not log.fits(size):
@@ -407,24 +402,26 @@ class MessageStore(StoreReader):
         problem = self._append(records, added, now_ms)
         if problem is not None:
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=problem)
-        offsets = [entry[0] for one in added for entry in one[1].entries]
+        offsets: list[int] = []
+        for _, arrivals, _ in added:
+            offsets += map(_offset, arrivals.entries)
         return PutResult(_OK, begin, added[0][1].queue_offset, size, now_ms, None, offsets)
 
-    def _encode(
-        self, parts: Sequence[_Part], begin: int, now_ms: int
-    ) -> tuple[bytes, list[_Added]]:
+    def _encode(self, parts: Sequence[_Part], begin: int, now_ms: int) -> tuple[bytes, _Added]:
         """Encode messages that are to lie at ``begin``; each moves the end of its queue."""
         records: list[bytes] = []
-        added: list[_Added] = []
+        added: _Added = []
         ends: dict[ConsumeQueue, int] = {}
         for source, items, count in parts:
-            topic, queue_id = source.topic, source.queue_id
+            topic, queue_id, flag = source.topic, source.queue_id, source.sys_flag
             queue, queue_offset = None, 0
-            if source.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
-                is_batch = source.sys_flag & INNER_BATCH
-                queue = (self._batch_queue if is_batch else self._queue)(topic, queue_id)
-                queue_offset = ends.get(queue, queue.max_offset)
-                ends[queue] = queue_offset + len(items) * count
+            if flag & TRANSACTION_MASK not in NOT_QUEUED:
+                queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
+                if flag & INNER_BATCH:
+                    queue = self._batch_queue(topic, queue_id)
+                queue_offset = ends.get(queue, queue.max_offset) if ends else queue.max_offset
+                if len(parts) > 1:
+                    ends[queue] = queue_offset + len(items)
             data, entries = encode_neighbours(
                 items, source, queue_offset, begin, now_ms, self.store_host
             )
@@ -434,38 +431,41 @@ class MessageStore(StoreReader):
             added.append((queue, arrivals, count))
         return b"".join(records), added
 
-    def _append(self, records: bytes, added: Sequence[_Added], now_ms: int) -> str | None:
+    def _append(self, records: bytes, added: _Added, now_ms: int) -> str | None:
         """Add encoded records and their entries, all of them or none, then tell of them.
 
         They must fit in the current file of the log. Gives what the disk says when it refuses.
         """
-        log = self.log
-        begin = log.max_offset
-        ends: list[tuple[ConsumeQueue, int]] = []
+        files, done = self.log.files, 0
+        begin = files.max_offset
         try:
-            log.append(records)
+            files.append(records)
             for queue, arrivals, count in added:
+                done += 1
                 if queue is not None:
-                    ends.append((queue, queue.max_offset))
                     queue.append(arrivals.entries, now_ms, count)
         except StoreError as error:
-            for queue, end in reversed(ends):
-                queue.take_back(end)
-            log.files.take_back(begin)
+            for queue, arrivals, _ in reversed(added[:done]):
+                if queue is not None:
+                    queue.take_back(arrivals.queue_offset)
+            files.take_back(begin)
             return str(error)
         self._last_store_timestamp = now_ms
-        queued = [(queue, arrivals) for queue, arrivals, _ in added if queue is not None]
-        for queue, arrivals in queued:
-            self._note(queue, len(arrivals.entries))
-        for _, arrivals in queued:
-            self._tell(arrivals)
+        for queue, arrivals, _ in added:
+            if queue is not None:
+                self._arrived(queue, arrivals)
         return None
 
-    def _note(self, queue: ConsumeQueue, count: int) -> None:
-        """Note that a queue has so many more entries, which are not durable yet."""
+    def _arrived(self, queue: ConsumeQueue, arrivals: Arrivals) -> None:
+        """Note that a queue has more entries, which are not durable yet, and tell of them."""
         self._dirty.add(queue)
-        if queue.topic in self.delay_topics:
-            self.delayed_puts += count
+        topic = arrivals.topic
+        if topic in self.delay_topics:
+            self.delayed_puts += len(arrivals.entries)
+        for listener in self._listeners.get(topic, ()):
+            listener(arrivals)
+        for listener in self.on_arrival:
+            listener(arrivals)
 
     @property
     def takes_copies(self) -> bool:
@@ -479,7 +479,7 @@ class MessageStore(StoreReader):
         of the log: ``put`` them one by one. Ask ``takes_copies`` first.
         """
         records, now_ms = b"".join(copies.parts), copies.store_timestamp
-        added: list[_Added] = [
+        added: _Added = [
             (queue, Arrivals(queue.topic, queue.queue_id, queue.max_offset, entries, now_ms), 1)
             for queue, entries in copies.entries.items()
         ]
@@ -497,10 +497,9 @@ class MessageStore(StoreReader):
         queue, code = self._queue(topic, queue_id), self._stored_code(topic, properties, stored)
         if not queue.place(queue_offset, offset, size, code):
             return
-        self._note(queue, 1)
         entry = (offset, size, code)
         source = Run(topic, queue_id, [(0, stored, b"", properties, code)], flag, self.store_host)
-        self._tell(Arrivals(topic, queue_id, queue_offset, [entry], stored, source))
+        self._arrived(queue, Arrivals(topic, queue_id, queue_offset, [entry], stored, source))
 
     def _needs_no_look(self, run: Run) -> bool:
         """Whether nothing about a run needs a look at its single messages."""
