@@ -545,3 +545,43 @@ def test_a_recalled_message_never_arrives_and_its_neighbour_of_the_same_moment_d
     road.broker.clock.advance(days=3)
     assert road.inbox.bodies == [b"kept"]
     assert road.broker.topics["T"].count() == 1
+
+
+@pytest.mark.case("T50")
+def test_what_was_delayed_waits_again_as_it_is_and_anew_as_a_fresh_message(road: Road) -> None:
+    road.producer.send(Message("T", b"x", delay=timedelta(seconds=10)))
+    road.broker.clock.advance(10)
+    (first,) = road.arrived()
+    fresh = Message.from_ext(first).set_delay_time_sec(20)
+    assert road.producer.send(first).msg_id == first.msg_id
+    assert road.producer.send(fresh).msg_id != first.msg_id
+    for seconds, count in ((10, 2), (10, 3)):
+        road.broker.clock.advance(timedelta(seconds=seconds) - MILLISECOND)
+        assert road.broker.topics["T"].count() == count - 1
+        road.broker.clock.advance(MILLISECOND)
+        assert road.arrived(count)[-1].body == b"x"
+
+
+@pytest.mark.case("T54")
+@pytest.mark.parametrize("crash", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize("away", [30, 3600], ids=["back before it is due", "down across it"])
+def test_a_timer_outlives_its_broker_and_leaves_when_it_is_due_or_promptly(
+    road: Road, *, crash: bool, away: int
+) -> None:
+    broker = road.broker
+    road.producer.send(Message("T", b"x", delay=timedelta(minutes=1)))
+    due_ms = road.now_ms + 60_000
+    if crash:
+        broker.crash()
+    else:
+        broker.close()
+    broker.clock.advance(away)
+    broker.restart()
+    if away < 60:
+        assert broker.timers.count(topic="T") == 1
+        broker.clock.advance(timedelta(seconds=60 - away) - MILLISECOND)
+        assert broker.topics["T"].count() == 0
+        broker.clock.advance(MILLISECOND)
+    (message,) = road.arrived()
+    assert message.body == b"x"
+    assert message.store_timestamp == max(due_ms, road.now_ms)

@@ -245,6 +245,7 @@ def test_accounts_are_asked_for_in_one_process_as_over_tcp(
     assert broker.topics["U"].count() == 0
 
 
+@pytest.mark.case("T63")
 @pytest.mark.parametrize("transport", ["auto", "tcp"])
 def test_nobody_sends_without_an_account(start_broker: Start, transport: str) -> None:
     broker = start_broker(acl=ACL, topics=["T"])

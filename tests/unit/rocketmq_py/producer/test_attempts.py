@@ -55,6 +55,7 @@ def test_a_broker_without_service_is_left_for_another_one_with_the_same_id(
     assert refused <= taken
 
 
+@pytest.mark.case("T13")
 def test_a_refused_connection_costs_one_attempt_and_the_other_broker_stores(
     clusters: ClusterMaker, start: ProducerMaker
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_refused_connection_costs_one_attempt_and_the_other_broker_stores(
     assert {result.message_queue.broker_name for result in results} == {"broker-b"}
 
 
+@pytest.mark.case("T14")
 def test_the_only_broker_is_tried_again_with_the_same_id_after_a_silent_attempt(
     cluster: ScriptedCluster, start: ProducerMaker
 ) -> None:
@@ -78,6 +80,7 @@ def test_the_only_broker_is_tried_again_with_the_same_id_after_a_silent_attempt(
     assert unique_key(first) == unique_key(second)
 
 
+@pytest.mark.case("T15")
 def test_the_budget_of_the_call_bounds_all_attempts(
     cluster: ScriptedCluster, start: ProducerMaker
 ) -> None:
@@ -90,6 +93,7 @@ def test_the_budget_of_the_call_bounds_all_attempts(
     assert len(cluster.sends()) == 1
 
 
+@pytest.mark.case("T16")
 def test_a_cap_per_request_leaves_budget_for_the_next_broker(
     clusters: ClusterMaker, start: ProducerMaker
 ) -> None:
@@ -102,6 +106,7 @@ def test_a_cap_per_request_leaves_budget_for_the_next_broker(
         assert producer.send(Message("T", b"x")).message_queue.broker_name == "broker-b"
 
 
+@pytest.mark.case("T17")
 def test_a_busy_broker_is_left_and_the_final_error_tells_the_whole_story(
     clusters: ClusterMaker, start: ProducerMaker
 ) -> None:
@@ -120,6 +125,7 @@ def test_a_busy_broker_is_left_and_the_final_error_tells_the_whole_story(
     assert {unique_key(request) for request in cluster.sends()} == {unique_key(cluster.sends()[0])}
 
 
+@pytest.mark.case("T18")
 def test_an_illegal_message_is_not_tried_elsewhere(
     clusters: ClusterMaker, start: ProducerMaker
 ) -> None:
@@ -147,6 +153,7 @@ def slave_missing(request: RemotingCommand, _: Peer) -> RemotingCommand:
     return stored(request, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 
 
+@pytest.mark.case("T19")
 def test_a_message_stored_less_safely_is_returned_or_sent_elsewhere_by_setting(
     clusters: ClusterMaker, start: ProducerMaker
 ) -> None:
