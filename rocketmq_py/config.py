@@ -32,6 +32,7 @@ from attrs import Attribute, define, field, frozen, setters
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX
+from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, topic_problem
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -45,6 +46,7 @@ UNLIMITED = -1
 """Of settings that are a limit: there is none."""
 
 Transport = Literal["auto", "tcp"]
+AccessChannel = Literal["LOCAL", "CLOUD"]
 
 
 @frozen(repr=False)
@@ -203,6 +205,12 @@ def one_of(*choices: str) -> Check:
 switch = must("be True or False", lambda value: isinstance(value, bool))
 _positive = within(1, unit="bytes")
 a_text = must("be a str", lambda value: isinstance(value, str))
+a_sendable_topic = must(
+    "be the name of a topic that takes messages",
+    lambda value: (
+        isinstance(value, str) and topic_problem(value) is None and value not in NOT_SENDABLE_TOPICS
+    ),
+)
 _a_mapper = must(
     "be None or a function (address) -> address", lambda value: value is None or callable(value)
 )

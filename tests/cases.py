@@ -64,7 +64,7 @@ FAMILIES = (
         "T",
         "client API",
         103,
-        "T1-12 T20-49 T51-53 T55-62 T66-89 T91 T99-101 T103",
+        "T1-12 T20-49 T51-53 T55-62 T65-89 T91 T99-101 T103",
     ),
     Family("SP", "Spark connector", 78, "SP1-78"),
 )

@@ -16,13 +16,16 @@ from attrs import Attribute, define, field, setters
 
 from rocketmq_py.config import (
     UNLIMITED,
+    AccessChannel,
     ClientConfig,
+    a_sendable_topic,
     explained,
     in_milliseconds,
     in_minutes,
     member_of,
     milliseconds,
     must,
+    one_of,
     setting,
     switch,
     unlimited_or,
@@ -34,6 +37,7 @@ from rocketmq_py.consumer.allocate import (
 )
 from rocketmq_py.consumer.listener import ConsumeFromWhere, MessageModel
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.names import TRACE_TOPIC
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 RECONSUME_TIMES_DEFAULT = 16
@@ -171,6 +175,12 @@ class PushConsumerConfig(ConsumerConfig):
         Messages that one pop asks for at most.
     pop_threshold_for_queue
         Messages of one popped queue that are not acked. Above it popping waits.
+    enable_trace
+        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
+        or fails a listener: without room (2,048 records) or a broker, records are dropped and told.
+    trace_topic, access_channel
+        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
+        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
@@ -179,6 +189,9 @@ class PushConsumerConfig(ConsumerConfig):
         "consume_timeout": "",
         "client_rebalance": "",
         "pop_invisible_time": "",
+        "enable_trace": "",
+        "trace_topic": "",
+        "access_channel": "",
     }
 
     consume_thread_min: int = field(default=20, metadata=setting(within(1, 1000)))
@@ -203,6 +216,11 @@ class PushConsumerConfig(ConsumerConfig):
     )
     pop_batch_nums: int = field(default=32, metadata=setting(within(1, 32)))
     pop_threshold_for_queue: int = field(default=96, metadata=setting(within(1, 65_535)))
+    enable_trace: bool = field(default=False, metadata=setting(switch))
+    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
+    access_channel: AccessChannel = field(
+        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
+    )
 
     @property
     def reconsume_times_max(self) -> int:
