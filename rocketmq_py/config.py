@@ -557,13 +557,26 @@ def _unknown_attribute(kind: type, name: str) -> str:
     return _unknown_setting(kind, name, known)
 
 
+_OWNERS: Final = (
+    ("ProducerConfig", "P", "producers"),
+    ("ConsumerConfig", "C", "consumers"),
+    ("PushConsumerConfig", "C", "push consumers"),
+)
+"""Whose settings are where; of each side the first that has a name is told."""
+
+
 def _unknown_setting(kind: type, name: str, known: set[str]) -> str:
     """Say that there is no such setting, who has it, or what was meant perhaps."""
     import difflib  # only on the way to an error
 
-    for value, owner in (("ProducerConfig", "producers"), ("PushConsumerConfig", "consumers")):
-        if name in settings_of(getattr(import_module("rocketmq_py"), value)):
-            return f"{kind.__name__} has no setting {name!r}: it is one of {owner}"
+    public = import_module("rocketmq_py")
+    owners: dict[str, str] = {}
+    for value, side, owner in _OWNERS:
+        if name in settings_of(getattr(public, value)):
+            owners.setdefault(side, owner)
+    if owners:
+        told = " and ".join(owners.values())
+        return f"{kind.__name__} has no setting {name!r}: it is one of {told}"
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return f"{kind.__name__} has no setting {name!r}{hint}"

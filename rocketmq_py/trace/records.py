@@ -257,8 +257,8 @@ def write_record(record: TraceRecord) -> bytes:
 def read_records(body: bytes) -> list[TraceRecord]:
     """Read the records in the body of a trace message, of any version and any client.
 
-    Types that are not known are passed over. Raises a `RemotingCommandException` for a body, or a
-    record in it, that cannot be read.
+    Types that are not known are passed over. A tag, or an only key, ``null`` cannot be told from
+    none. Raises a `RemotingCommandException` for a body, or a record in it, that cannot be read.
     """
     try:
         text = body.decode()

@@ -12,6 +12,7 @@ import pytest
 from attrs import fields
 
 from rocketmq_py import (
+    DefaultLitePullConsumer,
     DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
@@ -120,7 +121,8 @@ def test_an_unknown_setting_names_the_nearest() -> None:
         (DefaultMQPushConsumer, "send_msg_timeout", "producers"),
         (DefaultMQPushConsumer, "max_delay", "producers"),
         (DefaultMQPushConsumer, "send_latency_enable", "producers"),
-        (DefaultMQProducer, "consume_timeout", "consumers"),
+        (DefaultMQProducer, "consume_timeout", "push consumers"),
+        (DefaultLitePullConsumer, "enable_trace", "producers and push consumers"),
         (TransactionMQProducer, "pull_time_delay_millis_when_exception", "consumers"),
         (ClientConfig, "strict_reserved", "producers"),
         (QueueAccess, "past_deliver", "producers"),

@@ -299,7 +299,9 @@ def test_of_a_consumer_of_the_trace_itself_there_is_no_trace(broker: EmbeddedBro
 
 
 def test_a_consumer_that_is_asked_for_messages_has_no_trace(broker: EmbeddedBroker) -> None:
-    with pytest.raises(TypeError, match="no setting 'enable_trace'"):
+    with pytest.raises(
+        TypeError, match="'enable_trace': it is one of producers and push consumers"
+    ):
         DefaultLitePullConsumer("G", namesrv_addr=broker.namesrv_addr, enable_trace=True)  # type: ignore[call-arg] # what is refused
 
 
