@@ -26,6 +26,7 @@ from rocketmq_py.send_result import MessageQueue
 
 TIMEOUT_S: Final = 5.0
 ATTEMPTS: Final = 2
+ENDED: Final = "the client has ended"
 
 _serial = count(1)
 
@@ -51,6 +52,8 @@ class InstanceOutlet:
 
         Raises `RocketMQError` when no broker has taken it, `ClientClosedError` after `stop`.
         """
+        if self._stopped.is_set():
+            raise ClientClosedError(ENDED)
         deadline = monotonic() + TIMEOUT_S
         properties = {Prop.KEYS: " ".join(keys), Prop.UNIQ_KEY: self._ids.next(), Prop.WAIT: "true"}
         encoded = encode_properties(properties).decode()
@@ -89,7 +92,7 @@ class InstanceOutlet:
         try:
             asking.result()
         except CancelledError:
-            raise ClientClosedError("the client has ended") from None
+            raise ClientClosedError(ENDED) from None
 
     def stop(self) -> None:
         """Let a send that waits fail now, and all later ones at once."""

@@ -195,6 +195,14 @@ def test_no_message_is_larger_than_a_broker_takes_and_no_record_is_left_out(
     assert [key for _, found, _ in bench.broker.sent for key in found[1::2]] == keys
 
 
+def test_records_that_share_a_long_key_share_messages_only_up_to_their_size(bench: Bench) -> None:
+    bench.trace.put("traces", [record(number, "k" * 20_000) for number in range(BATCH_MAX)])
+    bench.time_passes()
+    assert [len(each) for each in bench.broker.numbers] == [6, 6, 6, 2]
+    assert bench.broker.all_numbers == ids(range(BATCH_MAX))
+    assert all(len(body) <= BYTES_MAX for _, _, body in bench.broker.sent)
+
+
 def test_a_message_with_more_keys_than_fit_is_still_found_by_its_id(bench: Bench) -> None:
     bench.trace.put("traces", [record(1, "a" * KEYS_MAX, "b")])
     bench.time_passes()
