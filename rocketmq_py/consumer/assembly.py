@@ -208,6 +208,7 @@ def lite_pull_member(
     calls, offsets, share, begin = queues_of(basis)
     progress = PolledProgress(offsets, begin)
     inbox = Inbox()
+    tracing = _traced(basis)
     parts = Parts(
         consume_type="CONSUME_ACTIVELY",
         share=assigned or share,
@@ -217,13 +218,14 @@ def lite_pull_member(
         dispatch=inbox,
         gates=lambda queues: (QueueLimits(settings, queues), InboxLimit(settings, inbox)),
         answer=_inspection(basis, offsets, None).answer,
+        last=nothing if tracing is None else tracing.close,
     )
     return GroupMember(
         group=group, engine=engine, settings=settings, subscriptions=subscriptions, parts=parts
     )
 
 
-def _traced(basis: Basis[PushConsumerConfig]) -> ConsumerTracing | None:
+def _traced(basis: Basis[ConsumerConfig]) -> ConsumerTracing | None:
     """Let hooks note the trace, if the settings say so."""
     group, engine, settings, _, clock, hooks = basis
     if not settings.enable_trace:

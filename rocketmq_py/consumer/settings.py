@@ -105,7 +105,20 @@ class ConsumerConfig(ClientConfig):
     pull_time_delay_millis_when_exception
         Pause after a failed pull in ms, or a timedelta. In a test that lets a broker crash, 10
         saves most of a second.
+    enable_trace
+        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
+        or fails anything: without room (2,048 records) or a broker, records are dropped and told.
+    trace_topic, access_channel
+        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
+        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
     """
+
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.FIXED_BY_START,
+        "enable_trace": "",
+        "trace_topic": "",
+        "access_channel": "",
+    }
 
     message_model: MessageModel = field(
         default=MessageModel.CLUSTERING, metadata=setting(member_of(MessageModel))
@@ -135,6 +148,11 @@ class ConsumerConfig(ClientConfig):
     post_subscription_when_pull: bool = field(default=False, metadata=setting(switch))
     pull_time_delay_millis_when_exception: int = field(
         default=1_000, converter=in_milliseconds, metadata=setting(milliseconds(0))
+    )
+    enable_trace: bool = field(default=False, metadata=setting(switch))
+    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
+    access_channel: AccessChannel = field(
+        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
     )
 
 
@@ -175,23 +193,14 @@ class PushConsumerConfig(ConsumerConfig):
         Messages that one pop asks for at most.
     pop_threshold_for_queue
         Messages of one popped queue that are not acked. Above it popping waits.
-    enable_trace
-        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
-        or fails a listener: without room (2,048 records) or a broker, records are dropped and told.
-    trace_topic, access_channel
-        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
-        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
-        **ClientConfig.FIXED_BY_START,
+        **ConsumerConfig.FIXED_BY_START,
         "consume_thread_min": "call update_core_pool_size",
         "consume_timeout": "",
         "client_rebalance": "",
         "pop_invisible_time": "",
-        "enable_trace": "",
-        "trace_topic": "",
-        "access_channel": "",
     }
 
     consume_thread_min: int = field(default=20, metadata=setting(within(1, 1000)))
@@ -216,11 +225,6 @@ class PushConsumerConfig(ConsumerConfig):
     )
     pop_batch_nums: int = field(default=32, metadata=setting(within(1, 32)))
     pop_threshold_for_queue: int = field(default=96, metadata=setting(within(1, 65_535)))
-    enable_trace: bool = field(default=False, metadata=setting(switch))
-    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
-    access_channel: AccessChannel = field(
-        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
-    )
 
     @property
     def reconsume_times_max(self) -> int:
@@ -250,7 +254,7 @@ class LitePullConsumerConfig(ConsumerConfig):
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
-        **ClientConfig.FIXED_BY_START,
+        **ConsumerConfig.FIXED_BY_START,
         "topic_metadata_check_interval": "",
     }
 

@@ -1,4 +1,4 @@
-"""What a consumer notes for the trace: both ends of each call of its listener.
+"""What a consumer notes for the trace: both ends of each call of its listener, and polls.
 
 Called by the hooks of a consumer with ``enable_trace``. Facts: ``ConsumeMessageTraceHookImpl``.
 Must not know how records are sent.

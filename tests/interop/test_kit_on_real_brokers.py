@@ -17,7 +17,7 @@ from tests.interop.java_tools import CACHE, ROOT
 from tests.pages import commands_of, files_of, is_as_shown, printed
 
 ROOM = "tests/sdk"
-TESTS = 372
+TESTS = 373
 """In the room, without the slow ones. Each is run or skipped on every broker."""
 POPS = 55
 """Those of them that pop, which brokers before 5.0 cannot."""

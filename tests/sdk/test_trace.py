@@ -10,6 +10,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import (
+    DefaultLitePullConsumer,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Delivery,
@@ -169,6 +170,21 @@ def test_each_attempt_of_a_listener_is_noted(
     ends = {one.end for one in records if isinstance(one, SubAfter)}
     assert sorted(retries) == [0, 1]
     assert ends == {ConsumeEnd.FAILED, ConsumeEnd.SUCCESS}
+
+
+def test_what_a_poll_returns_is_noted_as_handled(
+    rocketmq_topic: str, rocketmq_group: str, settings: dict[str, object], way: Way
+) -> None:
+    with (
+        DefaultLitePullConsumer(rocketmq_group, **settings) as asking,  # type: ignore[arg-type]
+        DefaultMQProducer("shop", **settings) as producer,  # type: ignore[arg-type] # mixed
+    ):
+        asking.subscribe(rocketmq_topic)
+        until(asking.assignment, GUARD_S)
+        sent = producer.send(Message(rocketmq_topic, b"x"))
+        assert [one.msg_id for one in next(asking.batches())] == [sent.msg_id]
+    records = wait_for(way, sent.msg_id, Pub, SubBefore, SubAfter)
+    assert [one.success for one in records if isinstance(one, SubAfter)] == [True]
 
 
 class Bank:

@@ -12,7 +12,6 @@ import pytest
 from attrs import fields
 
 from rocketmq_py import (
-    DefaultLitePullConsumer,
     DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
@@ -122,7 +121,7 @@ def test_an_unknown_setting_names_the_nearest() -> None:
         (DefaultMQPushConsumer, "max_delay", "producers"),
         (DefaultMQPushConsumer, "send_latency_enable", "producers"),
         (DefaultMQProducer, "consume_timeout", "push consumers"),
-        (DefaultLitePullConsumer, "enable_trace", "producers and push consumers"),
+        (ClientConfig, "enable_trace", "producers and consumers"),
         (TransactionMQProducer, "pull_time_delay_millis_when_exception", "consumers"),
         (ClientConfig, "strict_reserved", "producers"),
         (QueueAccess, "past_deliver", "producers"),

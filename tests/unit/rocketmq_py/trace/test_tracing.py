@@ -305,11 +305,27 @@ def test_of_a_consumer_of_the_trace_itself_there_is_no_trace(broker: EmbeddedBro
     assert traced(broker, SubBefore) == []
 
 
-def test_a_consumer_that_is_asked_for_messages_has_no_trace(broker: EmbeddedBroker) -> None:
-    with pytest.raises(
-        TypeError, match="'enable_trace': it is one of producers and push consumers"
-    ):
-        DefaultLitePullConsumer("G", namesrv_addr=broker.namesrv_addr, enable_trace=True)  # type: ignore[call-arg] # what is refused
+def test_what_a_poll_returns_is_noted_as_handled(broker: EmbeddedBroker) -> None:
+    clock = FakeClock()
+    broker.send("T", b"x", keys="k")
+    with DefaultLitePullConsumer(
+        "G",
+        namesrv_addr=broker.namesrv_addr,
+        clock=clock,
+        enable_trace=True,
+        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    ) as asking:
+        asking.subscribe("T")
+        polled = next(asking.batches())
+    (before,), (after,) = traced(broker, SubBefore), traced(broker, SubAfter)
+    assert [one.msg_id for one in polled] == [before.msg_id] == [after.msg_id]
+    assert (before.group, before.timestamp, before.keys) == ("G", NOW, ("k",))
+    assert (after.request_id, after.end, after.success, after.cost_ms) == (
+        before.request_id,
+        ConsumeEnd.SUCCESS,
+        True,
+        0,
+    )
 
 
 # --- asyncio ------------------------------------------------------------------------------------
@@ -341,6 +357,23 @@ def test_asyncio_clients_are_traced_as_the_others(broker: EmbeddedBroker) -> Non
     assert sorted(one.msg_id for one in traced(broker, SubBefore)) == sorted(ids)
     assert all(one.success for one in traced(broker, SubAfter))
     assert len(traced(broker, SubAfter)) == 2
+
+
+def test_an_awaited_poll_is_noted_too(broker: EmbeddedBroker) -> None:
+    broker.send("T", b"x")
+
+    async def main() -> list[MessageExt]:
+        async with aio.LitePullConsumer(
+            "G",
+            namesrv_addr=broker.namesrv_addr,
+            enable_trace=True,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        ) as asking:
+            asking.subscribe("T")
+            return await asking.poll(10_000)
+
+    (polled,) = asyncio.run(main())
+    assert [one.msg_id for one in traced(broker, SubAfter)] == [polled.msg_id]
 
 
 # --- where it goes ------------------------------------------------------------------------------
