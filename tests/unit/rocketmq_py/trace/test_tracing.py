@@ -419,6 +419,19 @@ def test_a_topic_that_a_cloud_would_not_use_is_refused_at_the_start(
         pass
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("enable_trace", False), ("trace_topic", "Way"), ("access_channel", "CLOUD")],
+)
+def test_the_settings_count_from_the_start_on(
+    broker: EmbeddedBroker, name: str, value: object
+) -> None:
+    with producer(broker) as sender, consumer(broker, acking(threading.Event())) as receiver:
+        for client in (sender, receiver):
+            with pytest.raises(ConfigError, match=f"{name}.*has read this setting already"):
+                setattr(client, name, value)
+
+
 @pytest.mark.parametrize("wrong", ["", "a b", "x" * 128, None, "SCHEDULE_TOPIC_XXXX"])
 def test_a_topic_that_cannot_be_one_is_refused_where_it_is_written(wrong: object) -> None:
     with pytest.raises(ConfigError, match="trace_topic"):
