@@ -140,29 +140,34 @@ class Dispatcher:
     # --- on the worker ---------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (batch := self._next()) is not None:
+        while mine := self._take():
             try:
+                batch = joined(mine)
+                self._put_back(mine[batch.records :])
+                mine = mine[: batch.records]
                 self._outlet.send(batch.topic, batch.keys, batch.body)
             except Exception as error:  # noqa: BLE001 - also an RPC hook's: the next has its turn
                 with self._lock:
-                    self._lose(batch.records, f"no broker took them: {error}")
+                    self._lose(len(mine), f"no broker took them: {error}")
             self._tell()
         self._go_on()
 
-    def _next(self) -> Batch | None:
-        """Take what makes the next trace message; None, and the worker rests: nothing is due."""
+    def _take(self) -> list[Entry]:
+        """Take what may be in the next trace message; none, and the worker rests: none is due."""
         with self._lock:
             if not self._waiting or not self._is_due():
                 self._works = False
                 self._idle.set()
-                return None
+                return []
             count = min(BATCH_MAX, len(self._waiting))
-            head = [self._waiting.popleft() for _ in range(count)]
-        batch = joined(head)
+            self._owed = max(0, self._owed - count)
+            return [self._waiting.popleft() for _ in range(count)]
+
+    def _put_back(self, entries: list[Entry]) -> None:
+        """Let what did not fit into a trace message be the next ones, at once."""
         with self._lock:
-            self._waiting.extendleft(reversed(head[batch.records :]))
-            self._owed = max(0, self._owed - batch.records)
-        return batch
+            self._waiting.extendleft(reversed(entries))
+            self._owed += len(entries)
 
     # --- what is lost ----------------------------------------------------------------------
 

@@ -245,6 +245,25 @@ def test_what_no_broker_takes_is_lost_and_told_once_a_minute(
     assert bench.broker.numbers == [ids(range(BATCH_MAX))]
 
 
+def test_each_lost_record_is_counted_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.broker.problem = RemotingTimeoutException("no answer from b")
+    bench.put(range(2), "one")
+    bench.put(range(2, 3), "two")
+    bench.time_passes()
+    bench.trace.close(1)
+    assert [one.message.split()[3] for one in caplog.records] == ["2", "1"]
+
+
+def test_a_record_that_cannot_be_written_does_not_end_the_trace(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.trace.put("traces", [record(1, None)])  # type: ignore[arg-type] # the mistake
+    bench.time_passes()
+    assert "1 trace records are lost" in caplog.text
+    bench.put(range(BATCH_MAX))
+    assert bench.broker.numbers == [ids(range(BATCH_MAX))]
+
+
 def test_the_end_sends_the_rest_and_takes_nothing_more(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
