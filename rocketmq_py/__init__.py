@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.topic_questions import QueueBounds
     from rocketmq_py.clock import ApplicationClock, Busy, Clock, IdleCondition, SystemClock
     from rocketmq_py.config import (
+        AccessChannel,
         ClientConfig,
         Credentials,
         CredentialsSource,
@@ -168,7 +169,7 @@ _NAMES_OF = {
     "client.queue_access": "QueueAccess",
     "client.topic_questions": "QueueBounds",
     "clock": "ApplicationClock Busy Clock IdleCondition SystemClock",
-    "config": "ClientConfig Credentials CredentialsSource TlsConfig Transport",
+    "config": "AccessChannel ClientConfig Credentials CredentialsSource TlsConfig Transport",
     "consumer.allocate": (
         "AllocateMachineRoomNearby AllocateMessageQueueAveragely "
         "AllocateMessageQueueAveragelyByCircle AllocateMessageQueueByConfig "
@@ -227,6 +228,7 @@ _NAMES_OF = {
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = [
+    "AccessChannel",
     "AllocateMachineRoomNearby",
     "AllocateMessageQueueAveragely",
     "AllocateMessageQueueAveragelyByCircle",

@@ -32,6 +32,7 @@ from attrs import Attribute, define, field, frozen, setters
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX
+from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, topic_problem
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -45,6 +46,7 @@ UNLIMITED = -1
 """Of settings that are a limit: there is none."""
 
 Transport = Literal["auto", "tcp"]
+AccessChannel = Literal["LOCAL", "CLOUD"]
 
 
 @frozen(repr=False)
@@ -203,6 +205,12 @@ def one_of(*choices: str) -> Check:
 switch = must("be True or False", lambda value: isinstance(value, bool))
 _positive = within(1, unit="bytes")
 a_text = must("be a str", lambda value: isinstance(value, str))
+a_sendable_topic = must(
+    "be the name of a topic that takes messages",
+    lambda value: (
+        isinstance(value, str) and topic_problem(value) is None and value not in NOT_SENDABLE_TOPICS
+    ),
+)
 _a_mapper = must(
     "be None or a function (address) -> address", lambda value: value is None or callable(value)
 )
@@ -549,13 +557,26 @@ def _unknown_attribute(kind: type, name: str) -> str:
     return _unknown_setting(kind, name, known)
 
 
+_OWNERS: Final = (
+    ("ProducerConfig", "P", "producers"),
+    ("ConsumerConfig", "C", "consumers"),
+    ("PushConsumerConfig", "C", "push consumers"),
+)
+"""Whose settings are where; of each side the first that has a name is told."""
+
+
 def _unknown_setting(kind: type, name: str, known: set[str]) -> str:
     """Say that there is no such setting, who has it, or what was meant perhaps."""
     import difflib  # only on the way to an error
 
-    for value, owner in (("ProducerConfig", "producers"), ("PushConsumerConfig", "consumers")):
-        if name in settings_of(getattr(import_module("rocketmq_py"), value)):
-            return f"{kind.__name__} has no setting {name!r}: it is one of {owner}"
+    public = import_module("rocketmq_py")
+    owners: dict[str, str] = {}
+    for value, side, owner in _OWNERS:
+        if name in settings_of(getattr(public, value)):
+            owners.setdefault(side, owner)
+    if owners:
+        told = " and ".join(owners.values())
+        return f"{kind.__name__} has no setting {name!r}: it is one of {told}"
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return f"{kind.__name__} has no setting {name!r}{hint}"

@@ -85,7 +85,8 @@ class CheckForbiddenHook(Protocol):
 class EndTransactionContext:
     """One end of a transaction, as `EndTransactionHook` sees it.
 
-    ``from_check`` says whether a broker asked; ``message_id`` is the UNIQ_KEY.
+    ``from_check`` says whether a broker asked; ``message_id`` is the UNIQ_KEY. ``transaction_id``
+    is the broker's, which brokers of 4.9 do not give.
     """
 
     producer_group: str
@@ -94,6 +95,7 @@ class EndTransactionContext:
     broker_address: str
     state: LocalTransactionState
     from_check: bool
+    transaction_id: str | None
 
 
 class EndTransactionHook(Protocol):

@@ -23,7 +23,7 @@ from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
 from rocketmq_py.consumer.core.file_offsets import FileOffsets, default_directory
 from rocketmq_py.consumer.core.limits import InboxLimit, PopLimit, QueueLimits, SpanLimit
 from rocketmq_py.consumer.core.locks import LOCK_RENEW_S, QueueLocks
-from rocketmq_py.consumer.core.member import GroupMember, Parts
+from rocketmq_py.consumer.core.member import GroupMember, Parts, nothing
 from rocketmq_py.consumer.core.modes import ProgressByMode, SourceByMode, gate_by_mode
 from rocketmq_py.consumer.core.polled import PolledProgress
 from rocketmq_py.consumer.core.pop_calls import PopCalls
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         PushConsumerConfig,
     )
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
+    from rocketmq_py.consumer.tracing import ConsumerTracing
     from rocketmq_py.send_result import MessageQueue
 
 logger = get_logger(__name__)
@@ -172,6 +173,7 @@ def push_member(
         flow = _pulling(basis, queues, retries)
         if not settings.client_rebalance:
             flow = _popping(basis, flow, retries)
+    tracing = _traced(basis)
     handler = handler_of(listening, group, lambda: settings.suspend_current_queue_time_millis)
     if listening.is_orderly:
         how = _in_order(basis, flow.progress, handler, locks, workers)
@@ -191,6 +193,7 @@ def push_member(
         ),
         periodic=how.periodic,
         answer=_inspection(basis, offsets, listening).answer,
+        last=nothing if tracing is None else tracing.close,
     )
     return GroupMember(
         group=group, engine=engine, settings=settings, subscriptions=subscriptions, parts=parts
@@ -205,6 +208,7 @@ def lite_pull_member(
     calls, offsets, share, begin = queues_of(basis)
     progress = PolledProgress(offsets, begin)
     inbox = Inbox()
+    tracing = _traced(basis)
     parts = Parts(
         consume_type="CONSUME_ACTIVELY",
         share=assigned or share,
@@ -214,10 +218,23 @@ def lite_pull_member(
         dispatch=inbox,
         gates=lambda queues: (QueueLimits(settings, queues), InboxLimit(settings, inbox)),
         answer=_inspection(basis, offsets, None).answer,
+        last=nothing if tracing is None else tracing.close,
     )
     return GroupMember(
         group=group, engine=engine, settings=settings, subscriptions=subscriptions, parts=parts
     )
+
+
+def _traced(basis: Basis[ConsumerConfig]) -> ConsumerTracing | None:
+    """Let hooks note the trace, if the settings say so."""
+    group, engine, settings, _, clock, hooks = basis
+    if not settings.enable_trace:
+        return None
+    from rocketmq_py.consumer.tracing import ConsumerTracing  # most consumers have none
+
+    tracing = ConsumerTracing(settings, engine, group, clock)
+    hooks.own = (tracing,)
+    return tracing
 
 
 def _pulling(basis: Basis[PushConsumerConfig], queues: Queues, retries: Retries) -> Flow:

@@ -78,14 +78,21 @@ class FilterMessageHook(Protocol):
 
 @define(eq=False, repr=False)
 class Hooks:
-    """The hooks of one consumer, in the order in which they were registered."""
+    """The hooks of one consumer, in the order in which they were registered; ``own`` are first."""
 
     consume: list[ConsumeMessageHook] = field(factory=list)
     filter: list[FilterMessageHook] = field(factory=list)
+    own: tuple[ConsumeMessageHook, ...] = ()
+    """The SDK's, such as that of the trace."""
+
+    @property
+    def see_calls(self) -> bool:
+        """Whether any hook sees calls of the listener."""
+        return bool(self.consume or self.own)
 
     def before(self, context: ConsumeMessageContext) -> None:
         """Show messages to the hooks before the listener has them."""
-        for hook in self.consume:
+        for hook in (*self.own, *self.consume):
             try:
                 hook.before(context)
             except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer
@@ -93,7 +100,7 @@ class Hooks:
 
     def after(self, context: ConsumeMessageContext) -> None:
         """Show the hooks what came of them."""
-        for hook in self.consume:
+        for hook in (*self.own, *self.consume):
             try:
                 hook.after(context)
             except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer

@@ -9,14 +9,14 @@ are fetched; ``assembly.py`` has the table of what does. Names and rules as in
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from rocketmq_py.config import in_milliseconds
 from rocketmq_py.consumer.core.shares import Assigned
 from rocketmq_py.consumer.face import SUBSCRIBE_ALL, GroupConsumer
-from rocketmq_py.consumer.hooks import Hooks
+from rocketmq_py.consumer.hooks import CONTEXT_TYPE, ConsumeMessageContext, Hooks
 from rocketmq_py.consumer.listener import MessageSelector
 from rocketmq_py.errors import IllegalStateError, MQClientException, RocketMQError
 from rocketmq_py.logs import get_logger
@@ -52,6 +52,7 @@ class PollingConsumer(_Consumer):
         self._assigned: Assigned | None = None
         self._expressions: dict[str, str | MessageSelector | None] = {}
         self._changes: dict[str, tuple[QueueListener, frozenset[MessageQueue]]] = {}
+        self._hooks = Hooks()
         self._room = 0  # bytes of decompressed bodies that the last poll returned
 
     @property
@@ -144,7 +145,7 @@ class PollingConsumer(_Consumer):
             self._join(
                 config,
                 lambda engine: lite_pull_member(
-                    Basis(group, engine, config, subscriptions, self._clock, Hooks()),
+                    Basis(group, engine, config, subscriptions, self._clock, self._hooks),
                     self._assigned,
                 ),
                 stream=True,
@@ -188,9 +189,22 @@ class PollingConsumer(_Consumer):
         if handled and not batch.lane.dropped:
             self._progress.handed_over(batch.lane, handled)
             if unpacked.shown:
+                self._show(batch.lane.queue, unpacked.shown)
                 return list(unpacked.shown)
         self._give_room_back()
         return []
+
+    def _show(self, queue: MessageQueue, shown: Sequence[MessageExt]) -> None:
+        """Show messages to the hooks: what a poll returns counts as handled, as in Java."""
+        if not self._hooks.see_calls:
+            return
+        context = ConsumeMessageContext(
+            consumer_group=self.consumer_group, messages=tuple(shown), queue=queue
+        )
+        self._hooks.before(context)
+        context.success, context.status = True, "CONSUME_SUCCESS"
+        context.props[CONTEXT_TYPE] = "SUCCESS"
+        self._hooks.after(context)
 
     # --- offsets ------------------------------------------------------------------------------
 

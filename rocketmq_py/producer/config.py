@@ -15,7 +15,9 @@ from attrs import define, field, setters
 
 from rocketmq_py.config import (
     UNLIMITED,
+    AccessChannel,
     ClientConfig,
+    a_sendable_topic,
     a_text,
     explained,
     in_milliseconds,
@@ -30,7 +32,7 @@ from rocketmq_py.config import (
 )
 from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
 StartDeliverMode = Literal["auto", "always", "never"]
@@ -96,6 +98,12 @@ class ProducerConfig(ClientConfig):
         A delivery time in the past: ``immediate``, or ``error``.
     strict_reserved
         Refuse messages whose delay was given by a reserved user property, as 5.x clients do.
+    enable_trace
+        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
+        or fails a send: without room (2,048 records) or a broker, records are dropped and told.
+    trace_topic, access_channel
+        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
+        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
@@ -107,6 +115,9 @@ class ProducerConfig(ClientConfig):
         "send_latency_enable": "",
         "start_detector_enable": "",
         "detect_interval": "",
+        "enable_trace": "",
+        "trace_topic": "",
+        "access_channel": "",
     }
 
     create_topic_key: str = field(default=AUTO_CREATE_TOPIC, metadata=setting(a_text))
@@ -151,3 +162,8 @@ class ProducerConfig(ClientConfig):
         default="immediate", metadata=setting(one_of("immediate", "error"))
     )
     strict_reserved: bool = field(default=False, metadata=setting(switch))
+    enable_trace: bool = field(default=False, metadata=setting(switch))
+    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
+    access_channel: AccessChannel = field(
+        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from rocketmq_py.client.asking import Asker
@@ -26,6 +27,7 @@ from rocketmq_py.send_result import SendResult
 
 if TYPE_CHECKING:
     from rocketmq_py.producer.requesting import Requester
+    from rocketmq_py.producer.tracing import ProducerTracing
 
 DETECT_EVERY_MS = 3_000
 WARM_UP_S = 1.0
@@ -36,8 +38,9 @@ WORKERS_END_S = 0.15
 class ProducerEngine:
     """What exists between `start` and `shutdown`."""
 
-    def __init__(self, kernel: SendKernel) -> None:
+    def __init__(self, kernel: SendKernel, tracing: ProducerTracing | None = None) -> None:
         self.kernel = kernel
+        self.tracing = tracing
         self.instance = instance = kernel.instance
         self._group = kernel.group
         self._config = config = kernel.config
@@ -102,7 +105,9 @@ class ProducerEngine:
         """Ask the master of the broker that is named in the handle."""
         check_recall_topic(topic)
         question = recall_question(topic, handle, self._group)
-        return Asker(self.instance).answer(question, self._config.send_msg_timeout)
+        noting = nullcontext() if self.tracing is None else self.tracing.recall(topic, handle)
+        with noting:
+            return Asker(self.instance).answer(question, self._config.send_msg_timeout)
 
     def _silent_brokers(self) -> Collection[str]:
         """Give the brokers whose masters do not answer now."""

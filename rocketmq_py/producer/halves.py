@@ -227,6 +227,7 @@ class Halves:
         self._group = engine.kernel.group
         self._sender = engine.sender
         self._hooks = hooks
+        self._own_hooks = () if engine.tracing is None else (engine.tracing,)
         self._lock = threading.Lock()
         self._activity = engine.instance.activity
         self.undecided = self._activity.open(f"producer {self._group}", "transactions undecided")
@@ -332,7 +333,7 @@ class Halves:
         """Show an end to the hooks, and tell it to the broker; waits without a connection only."""
         try:
             address, header = half.address(), half.header(state)
-            self._show(half, state, address)
+            self._show(half, state, address, header.transaction_id)
             command = RemotingCommand(
                 RequestCode.END_TRANSACTION, ext_fields=header.to_ext(), remark=remark
             )
@@ -353,8 +354,15 @@ class Halves:
             telling.set_exception(error)
         self._sender.unfinished.leave(half)
 
-    def _show(self, half: Half, state: LocalTransactionState, address: str) -> None:
-        if not self._hooks:
+    def _show(
+        self,
+        half: Half,
+        state: LocalTransactionState,
+        address: str,
+        transaction_id: str | None,
+    ) -> None:
+        hooks = (*self._own_hooks, *self._hooks)
+        if not hooks:
             return
         context = EndTransactionContext(
             producer_group=self._group,
@@ -363,8 +371,9 @@ class Halves:
             broker_address=address,
             state=state,
             from_check=isinstance(half, AskedHalf),
+            transaction_id=transaction_id,
         )
-        for hook in self._hooks:
+        for hook in hooks:
             try:
                 hook.end(context)
             except Exception:  # noqa: BLE001 - a hook cannot break transactions

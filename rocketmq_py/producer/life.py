@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
@@ -19,6 +20,9 @@ from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.engine import ProducerEngine
 from rocketmq_py.producer.send_kernel import SendKernel
 from rocketmq_py.producer.validation import check_group
+
+if TYPE_CHECKING:
+    from rocketmq_py.producer.tracing import ProducerTracing
 
 START_S = 2.0
 """How long a start waits for servers; what does not answer by then is asked when it is needed."""
@@ -61,26 +65,39 @@ class ProducerLife(Client):
             self._start(check=check)
 
     def _start(self, *, check: bool) -> None:
-        config = self.config
+        config, group = self.config, self.producer_group
         instance = acquire_instance(config, self._rpc_hooks)
         try:
-            instance.register_producer(self.producer_group, self)
+            tracing = self._traced(instance)
+            instance.register_producer(group, self)
         except BaseException:
             instance.shutdown()
             raise
         self._fix()
         life = self._life
         life.at_end(instance.shutdown)
-        life.at_end(partial(self._leave, instance, self.producer_group))
+        life.at_end(partial(self._leave, instance, group))
         instance.start()
         if check:
             instance.routes.check_name_servers(START_S * 1000)
+        own_hooks: tuple[SendMessageHook, ...] = ()
+        if tracing is not None:
+            own_hooks = (tracing,)
+            life.at_end(tracing.close)  # after the drain: what that ends is noted
         kernel = SendKernel(
-            self.producer_group, config, instance, self._send_hooks, self._forbidden_hooks
+            group, config, instance, self._send_hooks, self._forbidden_hooks, own_hooks
         )
-        self._engine = engine = ProducerEngine(kernel)
+        self._engine = engine = ProducerEngine(kernel, tracing)
         life.at_end(partial(self._drain, engine))
         engine.warm_up(self._topics)
+
+    def _traced(self, instance: ClientInstance) -> ProducerTracing | None:
+        """Give what notes the trace, if the settings say so."""
+        if not self.config.enable_trace:
+            return None
+        from rocketmq_py.producer.tracing import ProducerTracing  # most producers have none
+
+        return ProducerTracing(self.config, instance, self.producer_group)
 
     @staticmethod
     def _leave(instance: ClientInstance, group: str, _timeout: float) -> None:

@@ -7,6 +7,7 @@ an attempt is repeated; that is ``attempts.py``.
 """
 
 import threading
+from collections.abc import Iterable
 
 from attrs import define, field
 
@@ -83,6 +84,8 @@ class SendKernel:
     instance: ClientInstance
     send_hooks: list[SendMessageHook]
     forbidden_hooks: list[CheckForbiddenHook]
+    own_hooks: tuple[SendMessageHook, ...] = ()
+    """The SDK's own, which never block: they learn an outcome on the thread that has read it."""
     stop: threading.Event = field(factory=threading.Event, init=False)
     """Set when the producer ends: whoever waits for its sake waits no more."""
     _shared: dict[tuple[str, int, str, int, bool], dict[str, str]] = field(factory=dict, init=False)
@@ -261,7 +264,7 @@ class SendKernel:
 
         What a hook raises that forbids the attempt goes to the caller.
         """
-        if not self.send_hooks and not self.forbidden_hooks:
+        if not (self.send_hooks or self.forbidden_hooks or self.own_hooks):
             return None
         context = SendMessageContext(
             producer_group=self.group,
@@ -273,7 +276,7 @@ class SendKernel:
         )
         for forbidding in self.forbidden_hooks:
             forbidding.check(context)
-        for hook in self.send_hooks:
+        for hook in (*self.own_hooks, *self.send_hooks):
             try:
                 hook.before(context)
             except Exception:  # noqa: BLE001 - a hook cannot break sends
@@ -286,15 +289,24 @@ class SendKernel:
         result: SendResult | None,
         error: Exception | None,
     ) -> None:
-        """Show the outcome to the hooks."""
-        if context is None:
-            return
+        """Show the outcome to the hooks, on the thread of the caller who waited for it."""
+        if context is not None:
+            self._ended(context, result, error)
+            _tell_end(self.send_hooks, context)
+
+    def after_async(
+        self, context: SendMessageContext, result: SendResult | None, error: Exception | None
+    ) -> None:
+        """Show the outcome to the hooks, those of the application on a callback thread."""
+        self._ended(context, result, error)
+        if self.send_hooks:
+            self.instance.submit_callback(_tell_end, self.send_hooks, context)
+
+    def _ended(
+        self, context: SendMessageContext, result: SendResult | None, error: Exception | None
+    ) -> None:
         context.result, context.exception = result, error
-        for hook in self.send_hooks:
-            try:
-                hook.after(context)
-            except Exception:  # noqa: BLE001 - a hook cannot break sends
-                _log.exception("send hook failed after the attempt hook=%r", hook)
+        _tell_end(self.own_hooks, context)
 
     # --- after -----------------------------------------------------------------------------
 
@@ -330,6 +342,14 @@ class SendKernel:
             trace_on=fields.get(Prop.TRACE_ON) != "false",
             recall_handle=header.recall_handle,
         )
+
+
+def _tell_end(hooks: Iterable[SendMessageHook], context: SendMessageContext) -> None:
+    for hook in hooks:
+        try:
+            hook.after(context)
+        except Exception:  # noqa: BLE001 - a hook cannot break sends
+            _log.exception("send hook failed after the attempt hook=%r", hook)
 
 
 def _number(text: str) -> int:

@@ -429,8 +429,7 @@ class _AsyncSend:
 
     def _show(self, result: SendResult | None, error: Exception | None) -> None:
         if self._context is not None:
-            kernel = self._sender.kernel
-            kernel.instance.submit_callback(kernel.after, self._context, result, error)
+            self._sender.kernel.after_async(self._context, result, error)
 
     def _go_on(self) -> None:
         """End, or let the sender threads make another attempt: hooks are the user's code."""

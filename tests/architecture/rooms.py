@@ -32,6 +32,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("admin", "aio", "raw"),
         ("reply",),
         ("producer", "consumer"),
+        ("trace",),
         ("client",),
         ("transport",),
         ("message", "config"),

@@ -121,10 +121,10 @@ def test_mqadmin_administers_the_embedded_broker(
             release, "TimerReceive", broker.namesrv_addr, JAVA_TOPIC, "99", "900", JAVA_READERS
         ) as java,
     ):
-        sent = producer.send(Message(TOPIC, BODY.encode(), tags="TagA", keys=[KEY]))
-        trace = f"Pub\x011700000000000\x01R\x01{SENDERS}\x01{TOPIC}\x01{sent.msg_id}\x01TagA"
-        trace += f"\x01{KEY}\x01127.0.0.1:1\x0111\x013\x010\x01{sent.offset_msg_id}\x01true\x02"
-        producer.send(Message(TRACES, trace.encode(), keys=[sent.msg_id]))
+        with DefaultMQProducer(
+            SENDERS, namesrv_addr=broker.namesrv_addr, enable_trace=True
+        ) as traced:
+            sent = traced.send(Message(TOPIC, BODY.encode(), tags="TagA", keys=[KEY]))
         for_java = producer.send(Message(JAVA_TOPIC, b"x"))
         consumer = DefaultMQPushConsumer(
             READERS, namesrv_addr=broker.namesrv_addr, persist_consumer_offset_interval=100

@@ -41,6 +41,15 @@ from rocketmq_py import (
     select_message_queue_by_hash,
     split_batch,
 )
+from rocketmq_py.trace import (
+    EndTransaction,
+    MessageKind,
+    Pub,
+    Recall,
+    SubAfter,
+    SubBefore,
+    read_records,
+)
 
 
 class Reminder(Message):
@@ -240,6 +249,7 @@ class Watch:
     def end(self, context: EndTransactionContext) -> None:
         """See an outcome."""
         assert_type(context.state, LocalTransactionState)
+        assert_type(context.transaction_id, str | None)
 
 
 def hooks(producer: TransactionMQProducer) -> None:
@@ -249,6 +259,19 @@ def hooks(producer: TransactionMQProducer) -> None:
     producer.register_send_message_hook(Watch())
     producer.register_check_forbidden_hook(Watch())
     producer.register_end_transaction_hook(Watch())
+
+
+def tracing(body: bytes) -> None:
+    """Settings of producers and consumers, and records that are told apart by their class."""
+    DefaultMQProducer("g", enable_trace=True, trace_topic="T", access_channel="CLOUD")
+    DefaultMQPushConsumer("g", enable_trace=True, trace_topic="T", access_channel="LOCAL")
+    aio.Consumer("g", enable_trace=True)
+    for record in read_records(body):
+        assert_type(record, Pub | SubBefore | SubAfter | EndTransaction | Recall)
+        assert_type(record.msg_id, str)
+        if isinstance(record, Pub):
+            assert_type(record.kind, MessageKind)
+            assert_type(record.keys, tuple[str, ...])
 
 
 def transactions() -> None:

@@ -90,6 +90,7 @@ def settings_of_a_producer(producer: P, seconds: float) -> None:
     P("g", address_mapper=lambda address: None)  # refused
     P("g", topics=7)  # refused
     P("g", rpc_hooks=[print])  # refused
+    P("g", access_channel="cloud")  # refused
     P("g", rpc_hooks=RPCHook)  # refused
     P(7)  # refused
     P("g", "127.0.0.1:9876")  # refused

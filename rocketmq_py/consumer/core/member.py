@@ -79,12 +79,17 @@ Task: TypeAlias = "Callable[[list[Lane]], object]"
 _Dispatch_co = TypeVar("_Dispatch_co", bound=Dispatch, covariant=True)
 
 
+def nothing(_timeout: float) -> None:
+    """End nothing."""
+
+
 @frozen(kw_only=True)
 class Parts(Generic[_Dispatch_co]):
     """What one kind of consumer is made of.
 
     ``periodic`` are tasks of the instance's background pool, each with first and further waits in
-    ms. ``answer`` serves the requests of brokers that look into the consumer.
+    ms. ``answer`` serves the requests of brokers that look into the consumer. ``last`` ends, within
+    so many seconds, what is told by listeners: when no listener has messages any more.
     """
 
     consume_type: str
@@ -97,6 +102,7 @@ class Parts(Generic[_Dispatch_co]):
     answer: Callable[[RemotingCommand, GroupMember[Dispatch]], RemotingCommand | None]
     ownership: Ownership = field(factory=Unguarded)
     periodic: Sequence[tuple[float, float, Task]] = ()
+    last: Callable[[float], object] = nothing
 
 
 class GroupMember(Generic[_Dispatch_co]):
@@ -171,6 +177,7 @@ class GroupMember(Generic[_Dispatch_co]):
         deadline = monotonic() + timeout
         with ExitStack() as steps:  # called from the last to the first
             steps.callback(self.engine.unregister_consumer, self.group)
+            steps.callback(lambda: self.parts.last(deadline - monotonic()))
             steps.callback(lambda: self.parts.ownership.leave(deadline - monotonic()))
             steps.callback(self.rebalancer.drop_all)
             steps.callback(self.persist_offsets)

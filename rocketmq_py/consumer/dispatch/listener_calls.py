@@ -160,7 +160,7 @@ class ListenerCalls:
         started = str(self._clock.now_ms)
         for message in batch.messages:
             message.properties[Prop.CONSUME_START_TIME] = started
-        context = self._before(lane, batch.shown) if self._hooks.consume else None
+        context = self._before(lane, batch.shown) if self._hooks.see_calls else None
         handler = self._handler
         if handler.settles:
             if context is not None:

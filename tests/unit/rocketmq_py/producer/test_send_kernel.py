@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from rocketmq_py import DefaultMQProducer, Message
+from rocketmq_py import DefaultMQProducer, Message, MessageQueue, ProducerConfig
 from rocketmq_py.client.hooks import CheckForbiddenContext, SendMessageContext
 from rocketmq_py.errors import MQBrokerException, MQClientException
-from rocketmq_py.producer.send_kernel import give_id
+from rocketmq_py.producer.send_kernel import SendKernel, give_id
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.compression import decompress
@@ -127,6 +130,20 @@ def test_send_hooks_see_every_attempt_and_cannot_break_it(
     assert [context.mode for context in hook.seen] == ["SYNC", "ASYNC", "ONEWAY"]
     assert hook.seen[0].result == result
     assert (hook.seen[0].broker_address, hook.after_calls) == (cluster.brokers[0].address, 3)
+
+
+def test_hooks_of_the_sdk_learn_an_outcome_before_it_is_told_and_those_of_others_later() -> None:
+    own, theirs, later = Watching(), Watching(), list[partial[object]]()
+    instance: Any = SimpleNamespace(submit_callback=lambda *call: later.append(partial(*call)))
+    kernel = SendKernel("G", ProducerConfig(), instance, [theirs], [], (own,))
+    queue = MessageQueue("T", "b", 0)
+    context = kernel.before(kernel.prepare(Message("T", b"x")), queue, "h:1", "ASYNC")
+    assert context is not None
+    kernel.after_async(context, None, LookupError("no answer"))
+    assert (own.after_calls, theirs.after_calls) == (1, 0)
+    (call,) = later
+    call()
+    assert (own.after_calls, theirs.after_calls) == (1, 1)
 
 
 def test_send_hooks_see_the_failure(cluster: ScriptedCluster, start: ProducerMaker) -> None:
