@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         RemotingTimeoutException,
         RemotingTooMuchRequestException,
         ReplyTopicMissingError,
+        RequestNotSupportedError,
         RequestTimeoutException,
         ReservedPropertyError,
         RocketMQError,
@@ -196,6 +197,7 @@ _NAMES_OF = {
         "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
         "RemotingConnectException RemotingException RemotingSendRequestException "
         "RemotingTimeoutException RemotingTooMuchRequestException ReplyTopicMissingError "
+        "RequestNotSupportedError "
         "RequestTimeoutException ReservedPropertyError RocketMQError RouteTimeoutError "
         "SendAttempt SendFailedError SendTimeoutError TooManySendsError TopicNotExistError "
         "UnsupportedOperationError"
@@ -324,6 +326,7 @@ __all__ = [
     "RemotingTooMuchRequestException",
     "ReplyTopicMissingError",
     "RequestCode",
+    "RequestNotSupportedError",
     "RequestTimeoutException",
     "ReservedPropertyError",
     "ResponseCode",

@@ -11,9 +11,11 @@ import typing
 import pytest
 
 import rocketmq_py
-from rocketmq_py import raw
+from rocketmq_py import admin, raw
 
-PUBLIC = dict.fromkeys(rocketmq_py.__all__, rocketmq_py) | dict.fromkeys(raw.__all__, raw)
+PUBLIC = {
+    name: module for module in (admin, raw, rocketmq_py) for name in module.__all__
+}
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
