@@ -4,16 +4,14 @@ Each call is one line: which act of ``../administration`` it is. `rocketmq_py.ai
 the same calls. Must not know requests. Read on: ``../administration/table.py``.
 """
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
 
 from attrs import define, setters
 
+from rocketmq_py.admin.blocking import BlockingAdmin
 from rocketmq_py.administration import brokers, groups, messages, places, progress, topics, users
 from rocketmq_py.administration.messages import MESSAGES
-from rocketmq_py.administration.servers import Blocking, Servers, finished
-from rocketmq_py.administration.settings import AdminConfig
 from rocketmq_py.administration.topics import QUEUES, READY_WITHIN
 from rocketmq_py.administration.values import (
     BrokerPlace,
@@ -40,19 +38,15 @@ from rocketmq_py.administration.values import (
     TopicSettings,
     User,
 )
-from rocketmq_py.client.asking import Asker
-from rocketmq_py.client.caller import Caller
 from rocketmq_py.client.topic_questions import QueueBounds
 from rocketmq_py.config import explained
 from rocketmq_py.message import MessageExt
 from rocketmq_py.send_result import MessageQueue
 
-_T = TypeVar("_T")
-
 
 @explained
 @define(kw_only=True, eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class AdminClient(AdminConfig, Caller):
+class AdminClient(BlockingAdmin):
     """Asks and changes topics, groups, offsets, messages, brokers and users.
 
     Every call is safe from any thread, and asks servers: nothing is remembered. Settings are those
@@ -252,13 +246,23 @@ class AdminClient(AdminConfig, Caller):
         """Let a member of a consumer group say how it is, with the stacks of its threads."""
         return self._do(groups.state(self._servers, group, client_id, stacks=stacks))
 
-    def set_request_mode(self, topic: str, group: str, mode: str, *, share_queues: int = 0) -> None:
+    def set_request_mode(
+        self,
+        topic: str,
+        group: str,
+        mode: str,
+        *,
+        share_queues: int = 0,
+        at: str | None = None,
+    ) -> None:
         """Set whether a group pulls a topic or pops it: ``PULL`` or ``POP`` (5.x).
 
         It counts for consumers with ``client_rebalance=False``. ``share_queues``: how many members
         pop a queue besides its own one; 0: all do.
         """
-        return self._do(groups.set_request_mode(self._servers, topic, group, mode, share_queues))
+        return self._do(
+            groups.set_request_mode(self._servers, topic, group, mode, share_queues, at)
+        )
 
     # --- offsets ---------------------------------------------------------------------------
 
@@ -447,12 +451,3 @@ class AdminClient(AdminConfig, Caller):
     ) -> dict[str, dict[str, tuple[Policy, ...]]]:
         """Take the policy about a resource from a user, or all; gives what goes."""
         return self._do(users.delete_policies(self._servers, user, resource, at, dry_run=dry_run))
-
-    # --- inside ----------------------------------------------------------------------------
-
-    @property
-    def _servers(self) -> Servers:
-        return Blocking(self, Asker(self._instance))
-
-    def _do(self, act: Coroutine[Any, Any, _T]) -> _T:
-        return finished(act)

@@ -35,7 +35,13 @@ from rocketmq_py.administration.values import (
     Subscription,
     moment,
 )
-from rocketmq_py.errors import ConfigError, MQBrokerException, MQClientException, RocketMQError
+from rocketmq_py.errors import (
+    ConfigError,
+    MQBrokerException,
+    MQClientException,
+    RocketMQError,
+    UnsupportedOperationError,
+)
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.groups import Connection, SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
@@ -61,15 +67,15 @@ async def _configs(
 
 
 def _settings(config: SubscriptionGroupConfig) -> GroupSettings:
+    fresh = GroupSettings()
     minutes = config.consume_timeout_minute
     return GroupSettings(
         consume_enabled=config.consume_enable,
         broadcast_enabled=config.consume_broadcast_enable,
-        ordered=config.consume_message_orderly,
+        ordered=bool(config.consume_message_orderly),
         retry_queues=config.retry_queue_nums,
         retry_max_times=config.retry_max_times,
-        consume_timeout=None if minutes is None else timedelta(minutes=minutes),
-        attributes=config.attributes or {},
+        consume_timeout=fresh.consume_timeout if minutes is None else minutes * _MINUTE,
     )
 
 
@@ -102,9 +108,7 @@ async def create(
     servers: Servers, group: str, wanted: GroupSettings, at: str | None, *, dry_run: bool
 ) -> dict[str, GroupChange]:
     """Create a group at masters; MQClientException when one of them has it."""
-    problem = group_problem(group)
-    if problem is not None:
-        raise ConfigError("group", group, problem)
+    _check_name(group)
     places = await masters(servers, at)
     has = sorted(name for name, one in (await _configs(servers, places)).items() if group in one)
     if has:
@@ -139,16 +143,40 @@ async def alter(
     return changes
 
 
+async def put(
+    servers: Servers, group: str, wanted: GroupSettings, places: Mapping[str, str]
+) -> None:
+    """Create a group at brokers, or give it other settings."""
+    _check_name(group)
+    tables = await _configs(servers, places)
+    fresh = SubscriptionGroupConfig(group_name=group)
+    old = {name: one.get(group, fresh) for name, one in tables.items()}
+    await _put(servers, places, old, {name: GroupChange(None, wanted) for name in places})
+
+
+def _check_name(group: str) -> None:
+    problem = group_problem(group)
+    if problem is not None:
+        raise ConfigError("group", group, problem)
+
+
 async def _put(
     servers: Servers,
     places: Mapping[str, str],
     old: Mapping[str, SubscriptionGroupConfig],
     changes: Mapping[str, GroupChange],
 ) -> None:
-    """Give brokers the settings of a group; what is not ours to change stays (200)."""
+    """Give brokers the settings of a group; what is not ours to change stays (200).
+
+    A broker does not say which of them it does not know, so all are looked at again.
+    """
     questions = {}
     for name, change in changes.items():
         after = change.after
+        if after.consume_timeout % _MINUTE or after.consume_timeout < _MINUTE:
+            raise ConfigError(
+                "consume_timeout", after.consume_timeout, "must be whole minutes, from 1"
+            )
         config = evolve(
             old[name],
             consume_enable=after.consume_enabled,
@@ -156,12 +184,21 @@ async def _put(
             consume_message_orderly=after.ordered,
             retry_queue_nums=after.retry_queues,
             retry_max_times=after.retry_max_times,
-            consume_timeout_minute=None
-            if after.consume_timeout is None
-            else max(1, after.consume_timeout // _MINUTE),
+            consume_timeout_minute=after.consume_timeout // _MINUTE,
+            attributes={},  # changes of them, of which there are none
         )
         questions[name] = PUT_GROUP.at(places[name], body=config.encode(standard=True))
     await servers.each(questions)
+    kept = await _configs(servers, {name: places[name] for name in changes})
+    for name, change in changes.items():
+        config = old[name]
+        has = kept[name].get(config.group_name)
+        if has is None or _settings(has) != change.after:
+            raise UnsupportedOperationError(
+                f"broker {name} does not keep all settings of group {config.group_name}: "
+                f"{change.after} were asked for, it has {has and _settings(has)}",
+                address=places[name],
+            )
 
 
 async def delete(
@@ -298,10 +335,11 @@ async def consume_now(
 
 
 async def set_request_mode(
-    servers: Servers, topic: str, group: str, mode: str, share_queues: int
+    servers: Servers, topic: str, group: str, mode: str, share_queues: int, at: str | None
 ) -> None:
-    """Set at every master of a topic whether a group pulls it or pops it (401)."""
+    """Set at every master of a topic, or one broker, whether a group pulls it or pops it (401)."""
     if mode not in {PULL, POP}:
         raise ConfigError("mode", mode, f"must be {PULL} or {POP}")
     body = MessageRequestMode(topic, group, mode, share_queues).encode(standard=True)
-    await at_masters(servers, REQUEST_MODE, await masters_of(servers, topic), body=body)
+    places = await (masters_of(servers, topic) if at is None else masters(servers, at))
+    await at_masters(servers, REQUEST_MODE, places, body=body)

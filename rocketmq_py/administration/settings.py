@@ -13,7 +13,7 @@ def _a_cluster(_owner: object, setting_: object, value: object) -> None:
 
 
 @explained
-@define(kw_only=True, eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
+@define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
 class AdminConfig(ClientConfig):
     """Settings of an administrator.
 

@@ -77,6 +77,7 @@ from rocketmq_py.protocol.headers.namesrv import (
     WipeWritePermOfBrokerResponseHeader,
     WritePermOfBrokerRequestHeader,
 )
+from rocketmq_py.protocol.headers.send import ResumeCheckHalfMessageRequestHeader
 from rocketmq_py.protocol.lenient_json import loads_lenient
 
 _T = TypeVar("_T")
@@ -329,6 +330,14 @@ CONSUME_NOW: Final = Row(
 )
 REQUEST_MODE: Final = Row(
     code=_C.SET_MESSAGE_REQUEST_MODE, whom=_BROKER, read=nothing, changes=True, since="5.0"
+)
+
+ASK_AGAIN: Final = Row(
+    code=_C.RESUME_CHECK_HALF_MESSAGE,
+    whom=_BROKER,
+    read=nothing,
+    header=ResumeCheckHalfMessageRequestHeader,
+    changes=True,
 )
 
 # --- brokers and their timers ----------------------------------------------------------------

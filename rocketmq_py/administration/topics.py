@@ -297,6 +297,20 @@ async def _check_attributes(
         ) from error
 
 
+async def put(
+    servers: Servers, topic: str, wanted: TopicSettings, places: Mapping[str, str]
+) -> None:
+    """Create a topic at brokers, or give it other settings."""
+    _check(topic, max(1, wanted.write_queues))
+    await _check_attributes(servers, wanted.attributes, places)
+    there = await configs(servers, topic, places)
+    changes = {
+        name: TopicChange(None if config is None else settings_of(config), wanted)
+        for name, config in there.items()
+    }
+    await _put(servers, topic, places, there, changes)
+
+
 async def _put(
     servers: Servers,
     topic: str,

@@ -125,16 +125,15 @@ class GroupSettings:
     """A consumer group at one broker.
 
     `retry_max_times`: after so many retries a message goes to the dead letters. `ordered` and
-    `consume_timeout` are None at brokers of 4.9, which do not have them.
+    `consume_timeout` (whole minutes) are of 5.x; brokers of 4.9 have them as they are here.
     """
 
     consume_enabled: bool = True
     broadcast_enabled: bool = True
-    ordered: bool | None = False
+    ordered: bool = False
     retry_queues: int = 1
     retry_max_times: int = 16
-    consume_timeout: timedelta | None = timedelta(minutes=15)
-    attributes: Mapping[str, str] = field(factory=dict)
+    consume_timeout: timedelta = timedelta(minutes=15)
 
 
 @frozen

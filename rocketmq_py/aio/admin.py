@@ -214,10 +214,16 @@ class AdminClient(AwaitedAdmin):
         return await groups.state(self._servers, group, client_id, stacks=stacks)
 
     async def set_request_mode(
-        self, topic: str, group: str, mode: str, *, share_queues: int = 0
+        self,
+        topic: str,
+        group: str,
+        mode: str,
+        *,
+        share_queues: int = 0,
+        at: str | None = None,
     ) -> None:
         """Set whether a group pulls a topic or pops it: ``PULL`` or ``POP`` (5.x)."""
-        return await groups.set_request_mode(self._servers, topic, group, mode, share_queues)
+        return await groups.set_request_mode(self._servers, topic, group, mode, share_queues, at)
 
     # --- offsets ---------------------------------------------------------------------------
 
