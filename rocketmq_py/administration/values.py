@@ -192,7 +192,10 @@ class GroupProgress:
 
 @frozen
 class OffsetMove:
-    """Where a group was in a queue, None where it had committed nothing, and where it goes."""
+    """Where a group was in a queue, None where it had committed nothing, and where it goes.
+
+    Brokers before 5.0 say 0 of a queue in which nothing was committed.
+    """
 
     before: int | None
     after: int

@@ -282,7 +282,8 @@ def test_a_group_begins_where_another_one_is(
         admin.clone_offsets(rocketmq_group, other)
     admin.set_offsets(rocketmq_group, dict.fromkeys(filled, 1))
     said = admin.clone_offsets(rocketmq_group, other, dry_run=True)
-    assert said.moves == dict.fromkeys(filled, OffsetMove(None, 1))
+    assert {queue: one.after for queue, one in said.moves.items()} == dict.fromkeys(filled, 1)
+    assert {one.before for one in said.moves.values()} <= {None, 0}  # 4.9 says 0
     assert admin.group_progress(other).queues == {}
     assert admin.clone_offsets(rocketmq_group, other, rocketmq_topic) == said
     assert admin.group_progress(other).lag == len(filled)
