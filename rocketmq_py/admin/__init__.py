@@ -37,6 +37,7 @@ from rocketmq_py.administration.values import (
     TopicSettings,
     TrackState,
     User,
+    UserChange,
 )
 
 __all__ = [
@@ -72,4 +73,5 @@ __all__ = [
     "TopicSettings",
     "TrackState",
     "User",
+    "UserChange",
 ]

@@ -37,6 +37,7 @@ from rocketmq_py.administration.values import (
     TopicPlace,
     TopicSettings,
     User,
+    UserChange,
 )
 from rocketmq_py.client.topic_questions import QueueBounds
 from rocketmq_py.config import explained
@@ -332,6 +333,13 @@ class AdminClient(BlockingAdmin):
         """Let a member consume a stored message now, whatever its offsets say."""
         return self._do(groups.consume_now(self._servers, group, client_id, message))
 
+    def ask_again(self, message: MessageExt) -> None:
+        """Let a broker ask again about the half message of a transaction that it gave up.
+
+        It is one of the topic ``TRANS_CHECK_MAX_TIME_TOPIC``.
+        """
+        return self._do(messages.ask_again(self._servers, message))
+
     # --- brokers ---------------------------------------------------------------------------
 
     def broker_runtime(self, at: str | None = None) -> dict[str, BrokerRuntime]:
@@ -391,17 +399,7 @@ class AdminClient(BlockingAdmin):
         at: str | None = None,
     ) -> None:
         """Add a user; `PermissionDeniedError` for a name that is taken."""
-        return self._do(
-            users.put_user(
-                self._servers,
-                name,
-                new=True,
-                password=password,
-                super_user=super_user,
-                enabled=None,
-                at=at,
-            )
-        )
+        return self._do(users.create_user(self._servers, name, password, at, super_user=super_user))
 
     def alter_user(
         self,
@@ -411,17 +409,12 @@ class AdminClient(BlockingAdmin):
         super_user: bool | None = None,
         enabled: bool | None = None,
         at: str | None = None,
-    ) -> None:
-        """Change what is given of a user; `PermissionDeniedError` when there is none."""
+        dry_run: bool = False,
+    ) -> dict[str, UserChange]:
+        """Change what is given of a user; MQClientException (3001) when there is none."""
         return self._do(
-            users.put_user(
-                self._servers,
-                name,
-                new=False,
-                password=password,
-                super_user=super_user,
-                enabled=enabled,
-                at=at,
+            users.alter_user(
+                self._servers, name, password, super_user, enabled, at, dry_run=dry_run
             )
         )
 
@@ -437,9 +430,16 @@ class AdminClient(BlockingAdmin):
         """Give policies by broker and user, where names contain these texts."""
         return self._do(users.policies(self._servers, user, resource, at))
 
-    def put_policies(self, user: str, policies: Iterable[Policy], *, at: str | None = None) -> None:
-        """Give a user policies; those about the same resources are replaced."""
-        return self._do(users.put_policies(self._servers, user, policies, at))
+    def put_policies(
+        self,
+        user: str,
+        policies: Iterable[Policy],
+        *,
+        at: str | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, dict[str, tuple[Policy, ...]]]:
+        """Give a user policies; those about the same resources are replaced, and returned."""
+        return self._do(users.put_policies(self._servers, user, policies, at, dry_run=dry_run))
 
     def delete_policies(
         self,

@@ -311,15 +311,7 @@ async def consume_now(
     servers: Servers, group: str, client_id: str, message: MessageExt
 ) -> ConsumedNow:
     """Let a member consume a stored message, whatever its offsets say (309)."""
-    places = await masters_of(servers, message.topic)
-    address = places.get(message.broker_name)
-    if address is None:
-        raise MQClientException(
-            f"message {message.msg_id} names broker {message.broker_name!r}, but topic "
-            f"{message.topic} is at {', '.join(places)}",
-            response_code=ResponseCode.BROKER_NOT_EXIST_EXCEPTION,
-            topic=message.topic,
-        )
+    address = await address_of(servers, message)
     told = await servers.one(
         CONSUME_NOW.at(
             address,
@@ -332,6 +324,19 @@ async def consume_now(
     )
     spent = timedelta(milliseconds=told.spent_time_mills)
     return ConsumedNow(told.consume_result, told.remark, spent)
+
+
+async def address_of(servers: Servers, message: MessageExt) -> str:
+    """Give the master that has a message; MQClientException when it names another broker."""
+    places = await masters_of(servers, message.topic)
+    if message.broker_name in places:
+        return places[message.broker_name]
+    raise MQClientException(
+        f"message {message.msg_id} names broker {message.broker_name!r}, but topic "
+        f"{message.topic} is at {', '.join(places)}",
+        response_code=ResponseCode.BROKER_NOT_EXIST_EXCEPTION,
+        topic=message.topic,
+    )
 
 
 async def set_request_mode(

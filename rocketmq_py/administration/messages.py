@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from rocketmq_py.administration.groups import members
+from rocketmq_py.administration.groups import address_of, members
 from rocketmq_py.administration.places import masters_of, route
 from rocketmq_py.administration.progress import of_group
 from rocketmq_py.administration.servers import Servers
+from rocketmq_py.administration.table import ASK_AGAIN
 from rocketmq_py.administration.topics import readers
 from rocketmq_py.administration.values import (
     GroupMembers,
@@ -171,6 +172,13 @@ def _messages(bodies: CallBodies, queue: MessageQueue, pulled: RawPull) -> list[
 def _check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MESSAGES_MAX:
         raise ConfigError("max_messages", count, f"must be 1 to {_MESSAGES_MAX}")
+
+
+async def ask_again(servers: Servers, message: MessageExt) -> None:
+    """Let a broker ask again about a half message that it gave up (323)."""
+    address = await address_of(servers, message)
+    fields = {"topic": message.topic, "msg_id": message.offset_msg_id}
+    await servers.one(ASK_AGAIN.at(address, body=b"", **fields))
 
 
 # --- track ---------------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from rocketmq_py.administration.table import (
     UPDATE_USER,
     USERS,
 )
-from rocketmq_py.administration.values import Policy, User
-from rocketmq_py.errors import BodyError, ConfigError
+from rocketmq_py.administration.values import Policy, User, UserChange
+from rocketmq_py.errors import BodyError, ConfigError, MQClientException
+from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.lenient_json import dumps_fastjson
 
 _SUBJECT: Final = "User:"
@@ -65,27 +66,61 @@ def _user(one: dict[str, Any]) -> User:
     )
 
 
-async def put_user(
+async def create_user(
+    servers: Servers, name: str, password: str, at: str | None, *, super_user: bool
+) -> None:
+    """Create a user (3001)."""
+    _check_name(name)
+    places = await masters(servers, at)
+    body = _user_body(name, password, super_user, None)
+    await at_masters(servers, CREATE_USER, places, body=body, username=name)
+
+
+async def alter_user(
     servers: Servers,
     name: str,
-    *,
-    new: bool,
     password: str | None,
     super_user: bool | None,
     enabled: bool | None,
     at: str | None,
-) -> None:
-    """Create a user (3001), or change what is given of one (3002)."""
+    *,
+    dry_run: bool,
+) -> dict[str, UserChange]:
+    """Change what is given of a user (3002); MQClientException when no broker has it."""
     _check_name(name)
+    places = await masters(servers, at)
+    changes: dict[str, UserChange] = {}
+    for broker, found in (await users(servers, name, at)).items():
+        for one in found:
+            after = User(
+                one.name,
+                one.super_user if super_user is None else super_user,
+                one.enabled if enabled is None else enabled,
+            )
+            if one.name == name:
+                changes[broker] = UserChange(one, after, password is not None)
+    if not changes:
+        raise MQClientException(
+            f"user {name} is at none of {', '.join(places)}: create it",
+            response_code=ResponseCode.USER_NOT_EXIST,
+        )
+    if not dry_run:
+        body = _user_body(name, password, super_user, enabled)
+        known = {broker: places[broker] for broker in changes}
+        await at_masters(servers, UPDATE_USER, known, body=body, username=name)
+    return changes
+
+
+def _user_body(
+    name: str, password: str | None, super_user: bool | None, enabled: bool | None
+) -> bytes:
     given = {
         "username": name,
         "password": password,
         "userType": None if super_user is None else "Super" if super_user else "Normal",
         "userStatus": None if enabled is None else "enable" if enabled else "disable",
     }
-    body = _body({key: value for key, value in given.items() if value is not None})
-    row = CREATE_USER if new else UPDATE_USER
-    await at_masters(servers, row, await masters(servers, at), body=body, username=name)
+    return _body({key: value for key, value in given.items() if value is not None})
 
 
 async def delete_user(servers: Servers, name: str, at: str | None, *, dry_run: bool) -> Policies:
@@ -136,10 +171,14 @@ def _policies(one: dict[str, Any]) -> tuple[Policy, ...]:
 
 
 async def put_policies(
-    servers: Servers, user: str, wanted: Iterable[Policy], at: str | None
-) -> None:
-    """Add policies to a user, or replace those about the same resources (3006, 3007)."""
+    servers: Servers, user: str, wanted: Iterable[Policy], at: str | None, *, dry_run: bool
+) -> Policies:
+    """Add policies to a user, or replace those about the same resources (3006, 3007).
+
+    Gives those that are replaced.
+    """
     _check_name(user)
+    wanted = tuple(wanted)
     entries = [
         {
             "resource": one.resource,
@@ -155,12 +194,20 @@ async def put_policies(
     body = _body({"subject": subject, "policies": [{"policyType": _CUSTOM, "entries": entries}]})
     places = await masters(servers, at)
     held = await policies(servers, user, None, at)
+    about = {one.resource for one in wanted}
+    replaced = {
+        broker: {user: tuple(one for one in found.get(user, ()) if one.resource in about)}
+        for broker, found in held.items()
+    }
+    if dry_run:
+        return replaced
     # A real broker changes what is there and creates what is not, each by its own request.
     for row, at_these in (
         (PUT_POLICY, {name: one for name, one in places.items() if user in held[name]}),
         (CREATE_POLICY, {name: one for name, one in places.items() if user not in held[name]}),
     ):
         await at_masters(servers, row, at_these, body=body, subject=subject)
+    return replaced
 
 
 async def delete_policies(

@@ -356,6 +356,15 @@ class User:
 
 
 @frozen
+class UserChange:
+    """What becomes of a user at one broker; ``new_password``: it gets another one."""
+
+    before: User
+    after: User
+    new_password: bool
+
+
+@frozen
 class Policy:
     """What a user may do with a resource, such as ``Topic:Orders`` or ``Group:pay*``.
 

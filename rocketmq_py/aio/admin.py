@@ -36,6 +36,7 @@ from rocketmq_py.administration.values import (
     TopicPlace,
     TopicSettings,
     User,
+    UserChange,
 )
 from rocketmq_py.aio.administration import AwaitedAdmin
 from rocketmq_py.client.topic_questions import QueueBounds
@@ -289,6 +290,13 @@ class AdminClient(AwaitedAdmin):
         """Let a member consume a stored message now, whatever its offsets say."""
         return await groups.consume_now(self._servers, group, client_id, message)
 
+    async def ask_again(self, message: MessageExt) -> None:
+        """Let a broker ask again about the half message of a transaction that it gave up.
+
+        It is one of the topic ``TRANS_CHECK_MAX_TIME_TOPIC``.
+        """
+        return await messages.ask_again(self._servers, message)
+
     # --- brokers ---------------------------------------------------------------------------
 
     async def broker_runtime(self, at: str | None = None) -> dict[str, BrokerRuntime]:
@@ -348,15 +356,7 @@ class AdminClient(AwaitedAdmin):
         at: str | None = None,
     ) -> None:
         """Add a user; `PermissionDeniedError` for a name that is taken."""
-        return await users.put_user(
-            self._servers,
-            name,
-            new=True,
-            password=password,
-            super_user=super_user,
-            enabled=None,
-            at=at,
-        )
+        return await users.create_user(self._servers, name, password, at, super_user=super_user)
 
     async def alter_user(
         self,
@@ -366,16 +366,11 @@ class AdminClient(AwaitedAdmin):
         super_user: bool | None = None,
         enabled: bool | None = None,
         at: str | None = None,
-    ) -> None:
-        """Change what is given of a user; `PermissionDeniedError` when there is none."""
-        return await users.put_user(
-            self._servers,
-            name,
-            new=False,
-            password=password,
-            super_user=super_user,
-            enabled=enabled,
-            at=at,
+        dry_run: bool = False,
+    ) -> dict[str, UserChange]:
+        """Change what is given of a user; MQClientException (3001) when there is none."""
+        return await users.alter_user(
+            self._servers, name, password, super_user, enabled, at, dry_run=dry_run
         )
 
     async def delete_user(
@@ -391,10 +386,15 @@ class AdminClient(AwaitedAdmin):
         return await users.policies(self._servers, user, resource, at)
 
     async def put_policies(
-        self, user: str, policies: Iterable[Policy], *, at: str | None = None
-    ) -> None:
-        """Give a user policies; those about the same resources are replaced."""
-        return await users.put_policies(self._servers, user, policies, at)
+        self,
+        user: str,
+        policies: Iterable[Policy],
+        *,
+        at: str | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, dict[str, tuple[Policy, ...]]]:
+        """Give a user policies; those about the same resources are replaced, and returned."""
+        return await users.put_policies(self._servers, user, policies, at, dry_run=dry_run)
 
     async def delete_policies(
         self,

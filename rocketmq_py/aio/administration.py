@@ -45,6 +45,9 @@ class _OnLoop(Servers):
 class _Engine(Caller):
     """The client of threads behind the face."""
 
+    def _who(self) -> str:
+        return "aio.AdminClient"
+
     @property
     def state(self) -> str:
         """What it is now: new, running or closed."""
@@ -76,7 +79,11 @@ class AwaitedAdmin(AdminConfig):
         engine = self._engine
         if engine is None:
             engine = self._engine = _Engine.of(self)
-        await asyncio.to_thread(engine.start)
+        try:
+            await asyncio.to_thread(engine.start)
+        except asyncio.CancelledError:
+            asyncio.get_running_loop().run_in_executor(None, engine.shutdown, 0)
+            raise
         self._fix()
 
     async def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:

@@ -30,7 +30,7 @@ from rocketmq_py import (
     UnsupportedOperationError,
     aio,
 )
-from rocketmq_py.admin import AdminClient, AdminConfig, GroupSettings, TopicMessageType
+from rocketmq_py.admin import AdminClient, AdminConfig, GroupSettings, Policy, TopicMessageType
 from rocketmq_py.administration import table
 from rocketmq_py.administration.servers import finished
 from rocketmq_py.administration.table import Row, Whom
@@ -113,6 +113,21 @@ def test_a_name_server_that_is_silent_does_not_count_while_another_one_answers()
             pytest.raises(NameServerUnavailableError, match="no name server answers"),
         ):
             admin.route("T")
+
+
+def test_brokers_are_reached_where_the_mapper_says() -> None:
+    with EmbeddedBroker(topics=["T"]) as broker:
+        known = {"broker.example:10911": broker.addr}
+        with AdminClient(
+            namesrv_addr=broker.namesrv_addr, address_mapper=lambda _: "broker.example:10911"
+        ) as admin:
+            assert [one.master for one in admin.brokers()] == list(known)
+            assert [one.addresses for one in admin.route("T")] == [{0: "broker.example:10911"}]
+        with AdminClient(
+            namesrv_addr=broker.namesrv_addr, address_mapper=lambda _: broker.addr
+        ) as admin:
+            sent = broker.send("T", b"x")
+            assert admin.message("T", sent.offset_msg_id).body == b"x"
 
 
 # --- old brokers ---------------------------------------------------------------------------
@@ -212,6 +227,8 @@ def test_no_dry_run_changes_anything() -> None:
             "alter_broker": ({"transactionCheckMax": "9"},),
             "delete_user": ("u",),
             "delete_policies": ("u",),
+            "alter_user": ("u",),
+            "put_policies": ("u", [Policy("Topic:T", ("Pub",))]),
         }
         have = {
             name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from rocketmq_py import PermissionDeniedError, RequestNotSupportedError
+from rocketmq_py import MQClientException, PermissionDeniedError, RequestNotSupportedError
 from rocketmq_py.admin import AdminClient, Policy, User
 from rocketmq_py.errors import ConfigError
 
@@ -21,11 +21,14 @@ def test_users_come_change_and_go() -> None:
         admin.create_user("shopper", "12345678")
         assert admin.users() == {BROKER: (User("shopper", super_user=False, enabled=True),)}
         assert admin.users("nobody") == {BROKER: ()}
-        admin.alter_user("shopper", super_user=True, enabled=False)
+        said = admin.alter_user("shopper", super_user=True, enabled=False, dry_run=True)
+        assert said[BROKER].after == User("shopper", super_user=True, enabled=False)
+        assert admin.users("shop")[BROKER] == (said[BROKER].before,)
+        assert admin.alter_user("shopper", super_user=True, enabled=False) == said
         assert admin.users("shop") == {BROKER: (User("shopper", super_user=True, enabled=False),)}
         with pytest.raises(PermissionDeniedError, match="existed"):
             admin.create_user("shopper", "12345678")
-        with pytest.raises(PermissionDeniedError, match="not exist"):
+        with pytest.raises(MQClientException, match="create it"):
             admin.alter_user("nobody", enabled=False)
         assert admin.delete_user("shopper", dry_run=True) == {BROKER: {"shopper": ()}}
         assert admin.users()[BROKER] != ()
@@ -48,7 +51,10 @@ def test_policies_come_are_replaced_and_go_with_their_user() -> None:
         assert admin.policies() == {BROKER: {}}
         admin.put_policies("shopper", [orders])
         assert admin.policies() == {BROKER: {"shopper": (orders,)}}
-        admin.put_policies("shopper", [closed, readers])
+        said = admin.put_policies("shopper", [closed, readers], dry_run=True)
+        assert said == {BROKER: {"shopper": (orders,)}}
+        assert admin.policies() == said
+        assert admin.put_policies("shopper", [closed, readers]) == said
         assert set(admin.policies("shopper")[BROKER]["shopper"]) == {closed, readers}
         assert admin.policies(resource="Group")[BROKER] == {"shopper": (readers,)}
         gone = admin.delete_policies("shopper", "Group:pay", dry_run=True)
