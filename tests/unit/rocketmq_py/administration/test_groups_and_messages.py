@@ -54,7 +54,10 @@ def test_messages_are_found_between_two_times(broker: EmbeddedBroker, admin: Adm
         times.append(broker.clock.now())
         broker.send("T", b"%d" % number, queue=0)
         broker.clock.advance(timedelta(seconds=10))
+    begun = len(broker.journal.requests(code=RequestCode.PULL_MESSAGE))
     found = admin.messages_by_time("T", times[2], times[5])
+    pulls = len(broker.journal.requests(code=RequestCode.PULL_MESSAGE)) - begun
+    assert pulls == len(admin.bounds("T"))  # what lies behind the end is left alone
     assert [one.body for one in found] == [b"2", b"3", b"4"]
     between = timedelta(seconds=1)
     found = admin.messages_by_time("T", times[2] + between, times[5] + between)

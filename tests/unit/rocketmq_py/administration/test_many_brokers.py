@@ -25,6 +25,7 @@ from rocketmq_py import (
     NameServerUnavailableError,
     NoRouteError,
     NotStartedError,
+    PermissionDeniedError,
     RemotingException,
     RequestNotSupportedError,
     UnsupportedOperationError,
@@ -128,6 +129,16 @@ def test_brokers_are_reached_where_the_mapper_says() -> None:
         ) as admin:
             sent = broker.send("T", b"x")
             assert admin.message("T", sent.offset_msg_id).body == b"x"
+
+
+def test_a_name_server_that_refuses_is_heard() -> None:
+    with closing(ScriptedServer()) as server:
+        server.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.NO_PERMISSION, "go away")
+        with (
+            AdminClient(namesrv_addr=server.address) as admin,
+            pytest.raises(PermissionDeniedError, match="go away"),
+        ):
+            admin.route("T")
 
 
 # --- old brokers ---------------------------------------------------------------------------
