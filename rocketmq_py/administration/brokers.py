@@ -3,7 +3,9 @@
 Also the values that name servers keep by name. Must not know topics and groups.
 """
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from rocketmq_py.administration.places import at_masters, learned, masters, of_name_servers
 from rocketmq_py.administration.servers import Servers
@@ -30,6 +32,10 @@ from rocketmq_py.administration.values import (
     moment,
 )
 from rocketmq_py.errors import ConfigError
+
+_NAME: Final = re.compile(r"[\w.]+", re.ASCII)
+_LINE_ENDS: Final = re.compile(r"[\r\n\\]")
+"""What ends a line of Java's properties, or begins an escape there."""
 
 
 def _number(text: str | None) -> int:
@@ -68,8 +74,10 @@ async def alter(
     if not changes:
         raise ConfigError("changes", changes, "must name an option at least")
     for name, value in changes.items():
-        if not name.strip() or "=" in name or "\n" in f"{name}{value}":
-            raise ConfigError(name, value, "an option is one line name=value")
+        if not _NAME.fullmatch(name):
+            raise ConfigError("option", name, "its name has letters, digits, dots and underscores")
+        if _LINE_ENDS.search(value):
+            raise ConfigError(name, value, "a value is one line without a backslash")
     places = await masters(servers, at)
     before = await at_masters(servers, OPTIONS, places)
     remarks: dict[str, str | None] = {}

@@ -5,6 +5,7 @@ What changes something says what it changes, and with ``dry_run`` only says it. 
 and messages.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -54,6 +55,7 @@ from rocketmq_py.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, Resp
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, topic_problem
 from rocketmq_py.send_result import MessageQueue
 
+_ATTRIBUTE: Final = re.compile(r"[^,=+-][^,=]*=[^,=]+")
 LOOK_EVERY_S: Final = 0.05
 """How often a route is asked for that has not come yet."""
 READY_WITHIN: Final = timedelta(seconds=10)
@@ -222,6 +224,8 @@ async def ensure(
     Masters that have it with fewer queues, or closed, get what is wanted; nothing is taken away.
     """
     _check(topic, queues)
+    if not isinstance(within, timedelta) or within < timedelta(0):
+        raise ConfigError("within", within, "must be a timedelta from 0")
     until = monotonic() + within.total_seconds()
     places = await masters(servers)
     there = await configs(servers, topic, places)
@@ -284,7 +288,13 @@ def _typed(message_type: TopicMessageType | None) -> dict[str, str]:
 async def _check_attributes(
     servers: Servers, attributes: Mapping[str, str], places: Mapping[str, str]
 ) -> None:
-    """Refuse attributes at brokers before 5.0, which would take them and forget them."""
+    """Refuse attributes that no line can hold, and all at brokers before 5.0.
+
+    Those would take them and forget them.
+    """
+    for name, value in attributes.items():
+        if not _ATTRIBUTE.fullmatch(f"{name}={value}"):
+            raise ConfigError(f"attribute {name}", value, "has no comma, no sign and one '='")
     if not attributes:
         return
     try:

@@ -201,7 +201,12 @@ def test_what_no_server_would_take_is_refused_before_anything_is_asked() -> None
             (lambda: admin.reset_offsets("G", "T", "middle"), "'first', 'last'"),  # type: ignore[arg-type] # the mistake
             (lambda: admin.messages_by_key("T", "k", max_messages=0), "max_messages"),
             (lambda: admin.alter_broker({}), "an option at least"),
-            (lambda: admin.alter_broker({"a=b": "c"}), "one line"),
+            (lambda: admin.alter_broker({"a=b": "c"}), "its name"),
+            (lambda: admin.alter_broker({"#a": "c"}), "its name"),
+            (lambda: admin.alter_broker({"a": "b\nc=d"}), "one line"),
+            (lambda: admin.alter_topic("T", attributes={"a,b": "c"}), "no comma"),
+            (lambda: admin.alter_topic("T", attributes={"a": ""}), "no comma"),
+            (lambda: admin.ensure_topic("U", within=5), "timedelta"),  # type: ignore[arg-type] # the mistake
             (lambda: admin.set_request_mode("T", "G", "PUSH"), "PULL or POP"),
         ]
         for call, text in refused:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker import EmbeddedBroker
-from rocketmq_py import MQClientException, PermissionDeniedError, RequestNotSupportedError
+from embedded_broker import AuthUser, EmbeddedBroker, UserAcl
+from rocketmq_py import (
+    Credentials,
+    DefaultMQProducer,
+    Message,
+    MQClientException,
+    PermissionDeniedError,
+    RequestNotSupportedError,
+)
 from rocketmq_py.admin import AdminClient, Policy, User
 from rocketmq_py.errors import ConfigError
 
@@ -76,3 +83,28 @@ def test_a_broker_before_5_3_has_none_of_them() -> None:
     ):
         admin.users()
     assert (told.value.request_code, told.value.server_version) == (3005, "4.9.4")
+
+
+def test_who_signs_as_the_owner_lets_a_user_in_and_out_again() -> None:
+    owner = AuthUser(username="root", password="12345678", superuser=True)
+    with EmbeddedBroker(acl=UserAcl(users=[owner]), topics=["Orders"]) as broker:
+        guest = Credentials("shopper", "87654321")
+        with (
+            AdminClient(
+                namesrv_addr=broker.namesrv_addr, credentials=Credentials("root", "12345678")
+            ) as admin,
+            DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr, credentials=guest) as producer,
+        ):
+            with pytest.raises(PermissionDeniedError):
+                producer.send(Message("Orders", b"x"))
+            admin.create_user("shopper", "87654321")
+            admin.put_policies("shopper", [Policy("Topic:Orders", ("Pub",))])
+            producer.send(Message("Orders", b"x"))
+            admin.alter_user("shopper", enabled=False)
+            with pytest.raises(PermissionDeniedError):
+                producer.send(Message("Orders", b"x"))
+        with (
+            AdminClient(namesrv_addr=broker.namesrv_addr, credentials=guest) as admin,
+            pytest.raises(PermissionDeniedError),
+        ):
+            admin.users()
