@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from embedded_broker import AuthUser, EmbeddedBroker, UserAcl
@@ -9,68 +11,29 @@ from rocketmq_py import (
     Credentials,
     DefaultMQProducer,
     Message,
-    MQClientException,
     PermissionDeniedError,
     RequestNotSupportedError,
 )
-from rocketmq_py.admin import AdminClient, Policy, User
+from rocketmq_py.admin import AdminClient, Policy
 from rocketmq_py.errors import ConfigError
+from tests.unit.rocketmq_py.administration.acts_on_users import play_policies, play_users
 
-BROKER = "broker-a"
+
+@pytest.mark.parametrize("play", [play_users, play_policies])
+def test_users_and_policies_come_change_and_go(play: Callable[[AdminClient], None]) -> None:
+    with EmbeddedBroker() as broker, AdminClient(namesrv_addr=broker.namesrv_addr) as admin:
+        play(admin)
 
 
-def test_users_come_change_and_go() -> None:
-    with (
-        EmbeddedBroker() as broker,
-        AdminClient(namesrv_addr=broker.namesrv_addr) as admin,
-    ):
-        assert admin.users() == {BROKER: ()}
-        admin.create_user("shopper", "12345678")
-        assert admin.users() == {BROKER: (User("shopper", super_user=False, enabled=True),)}
-        assert admin.users("nobody") == {BROKER: ()}
-        said = admin.alter_user("shopper", super_user=True, enabled=False, dry_run=True)
-        assert said[BROKER].after == User("shopper", super_user=True, enabled=False)
-        assert admin.users("shop")[BROKER] == (said[BROKER].before,)
-        assert admin.alter_user("shopper", super_user=True, enabled=False) == said
-        assert admin.users("shop") == {BROKER: (User("shopper", super_user=True, enabled=False),)}
-        with pytest.raises(PermissionDeniedError, match="existed"):
-            admin.create_user("shopper", "12345678")
-        with pytest.raises(MQClientException, match="create it"):
-            admin.alter_user("nobody", enabled=False)
-        assert admin.delete_user("shopper", dry_run=True) == {BROKER: {"shopper": ()}}
-        assert admin.users()[BROKER] != ()
-        admin.delete_user("shopper")
-        assert admin.users() == {BROKER: ()}
-        assert admin.delete_user("shopper") == {}
+def test_what_is_no_user_and_no_policy_is_refused() -> None:
+    with EmbeddedBroker() as broker, AdminClient(namesrv_addr=broker.namesrv_addr) as admin:
+        for call in (admin.delete_user, admin.alter_user, admin.delete_policies):
+            with pytest.raises(ConfigError, match="has a name"):
+                call(" ")
         with pytest.raises(ConfigError, match="has a name"):
             admin.create_user(" ", "12345678")
-
-
-def test_policies_come_are_replaced_and_go_with_their_user() -> None:
-    orders = Policy("Topic:Orders", ("Pub",))
-    closed = Policy("Topic:Orders", ("Sub",), allowed=False)
-    readers = Policy("Group:pay", ("Sub",), source_ips=("10.0.0.1",))
-    with (
-        EmbeddedBroker() as broker,
-        AdminClient(namesrv_addr=broker.namesrv_addr) as admin,
-    ):
-        admin.create_user("shopper", "12345678")
-        assert admin.policies() == {BROKER: {}}
-        admin.put_policies("shopper", [orders])
-        assert admin.policies() == {BROKER: {"shopper": (orders,)}}
-        said = admin.put_policies("shopper", [closed, readers], dry_run=True)
-        assert said == {BROKER: {"shopper": (orders,)}}
-        assert admin.policies() == said
-        assert admin.put_policies("shopper", [closed, readers]) == said
-        assert set(admin.policies("shopper")[BROKER]["shopper"]) == {closed, readers}
-        assert admin.policies(resource="Group")[BROKER] == {"shopper": (readers,)}
-        gone = admin.delete_policies("shopper", "Group:pay", dry_run=True)
-        assert gone == {BROKER: {"shopper": (readers,)}}
-        assert set(admin.policies()[BROKER]["shopper"]) == {closed, readers}
-        assert admin.delete_policies("shopper", "Group:pay") == gone
-        assert admin.policies()[BROKER] == {"shopper": (closed,)}
-        assert admin.delete_user("shopper") == {BROKER: {"shopper": (closed,)}}
-        assert admin.policies() == {BROKER: {}}
+        with pytest.raises(ConfigError, match="one at least"):
+            admin.put_policies("shopper", [])
 
 
 def test_a_broker_before_5_3_has_none_of_them() -> None:
