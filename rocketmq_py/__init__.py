@@ -2,8 +2,9 @@
 
 The public names, and nothing else: each is imported from its module when it is first used, so
 that importing the package costs nothing and a producer does not load the consumer. Begin with
-`Message`, `DefaultMQProducer` and `DefaultMQPushConsumer`. Bulk tools are in `rocketmq_py.raw`. For
-tests without a server there is `embedded_broker`, for other API shapes `compat`.
+`Message`, `DefaultMQProducer` and `DefaultMQPushConsumer`. Bulk tools are in `rocketmq_py.raw`,
+those of administrators in `rocketmq_py.admin`. For tests without a server there is
+`embedded_broker`, for other API shapes `compat`.
 
 >>> from rocketmq_py import Message
 >>> Message("orders", b"cancel 42").set_delay_time_sec(1800).get_delay_time_sec()
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
         RemotingTimeoutException,
         RemotingTooMuchRequestException,
         ReplyTopicMissingError,
+        RequestNotSupportedError,
         RequestTimeoutException,
         ReservedPropertyError,
         RocketMQError,
@@ -197,6 +199,7 @@ _NAMES_OF = {
         "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
         "RemotingConnectException RemotingException RemotingSendRequestException "
         "RemotingTimeoutException RemotingTooMuchRequestException ReplyTopicMissingError "
+        "RequestNotSupportedError "
         "RequestTimeoutException ReservedPropertyError RocketMQError RouteTimeoutError "
         "SendAttempt SendFailedError SendTimeoutError TooManySendsError TopicNotExistError "
         "UnsupportedOperationError"
@@ -326,6 +329,7 @@ __all__ = [
     "RemotingTooMuchRequestException",
     "ReplyTopicMissingError",
     "RequestCode",
+    "RequestNotSupportedError",
     "RequestTimeoutException",
     "ReservedPropertyError",
     "ResponseCode",

@@ -33,6 +33,7 @@ secrets. Java's names are kept where Java has one; new names end in ``Error``.
         MQBrokerException                          code, broker_addr, remark
           InvalidDelayError (ValueError)  DelayOutOfRangeError (ValueError)
           FlowControlError  TopicNotExistError  PermissionDeniedError  RecallNotSupportedError
+          RequestNotSupportedError (UnsupportedOperationError)   request_code, server_version
       transport: the network
         RemotingException (OSError)
           RemotingConnectException (ConnectionError)
@@ -253,6 +254,36 @@ class PermissionDeniedError(MQBrokerException):
 
 class RecallNotSupportedError(MQBrokerException):
     """The broker does not recall messages: it is switched off (16), or too old (3)."""
+
+
+class RequestNotSupportedError(MQBrokerException, UnsupportedOperationError):
+    """Code 3: this server, or its version, does not know the request.
+
+    `request_code` is the number of the request, `server_version` the release that the server says
+    to have, such as ``4.9.7``, or the number that it gave.
+    """
+
+    def __init__(
+        self,
+        request: str,
+        request_code: int,
+        server_version: str,
+        since: str,
+        remark: str | None = None,
+        broker_addr: str | None = None,
+        *,
+        topic: str | None = None,
+    ) -> None:
+        super().__init__(
+            3,
+            remark,
+            broker_addr,
+            topic=topic,
+            advice=f"Request {request_code} ({request}) is not known to this server, of version "
+            f"{server_version}: RocketMQ has it since {since}",
+        )
+        self.request_code = request_code
+        self.server_version = server_version
 
 
 # --- transport -----------------------------------------------------------------------------

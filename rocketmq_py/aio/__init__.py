@@ -1,10 +1,11 @@
 """The asyncio face of the SDK: clients whose calls are awaited, over the same engine of threads.
 
-`Producer` sends, `Consumer` receives, `LitePullConsumer` is asked for messages. Nothing here blocks
-the event loop, and there is no second transport: a call is begun on the loop's thread, the client's
-own threads do the work, and what they have comes back to the loop, many with one wake-up. ``import
-rocketmq_py`` loads none of this. Must not know frames, sockets or how a send is repeated. Read on:
-``producer.py``, ``consumer.py``, ``lite_pull.py``.
+`Producer` sends, `Consumer` receives, `LitePullConsumer` is asked for messages, `AdminClient`
+administers. Nothing here blocks the event loop, and there is no second transport: a call is begun
+on the loop's thread, the client's own threads do the work, and what they have comes back to the
+loop, many with one wake-up. ``import rocketmq_py`` loads none of this. Must not know frames,
+sockets or how a send is repeated. Read on: ``producer.py``, ``consumer.py``, ``lite_pull.py``,
+``admin.py``.
 
 >>> import asyncio
 >>> from rocketmq_py import Message, aio
@@ -13,6 +14,7 @@ rocketmq_py`` loads none of this. Must not know frames, sockets or how a send is
 ...         await producer.send(Message("Orders", b"paid"))
 """
 
+from rocketmq_py.aio.admin import AdminClient
 from rocketmq_py.aio.cancellation import SendCancelledError, cancelled_send
 from rocketmq_py.aio.checks import TransactionCheck
 from rocketmq_py.aio.consumer import Consumer, Orderly
@@ -21,6 +23,7 @@ from rocketmq_py.aio.lite_pull import LitePullConsumer
 from rocketmq_py.aio.producer import Producer
 
 __all__ = [
+    "AdminClient",
     "Consumer",
     "Delivery",
     "LitePullConsumer",

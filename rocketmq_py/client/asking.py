@@ -4,7 +4,7 @@ A `Question` says whom to ask, with which request, and how the answer is read. `
 address, asks one question or many side by side, and gives futures: a blocking caller takes their
 result, asyncio wraps them. What all requests share stands in ``remoting.py``: hooks, credentials,
 GO_AWAY. Must not know what is asked: questions about queues are in ``queue_requests.py``, those of
-administrators in ``queries.py`` and ``../admin.py``.
+administrators in ``queries.py`` and ``../administration/table.py``.
 """
 
 from __future__ import annotations

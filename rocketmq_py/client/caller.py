@@ -1,7 +1,7 @@
 """The life of clients that only make calls: no group, no heartbeat, nobody who calls back.
 
 Answers: through which engine such a client may call. Must not know what is called. Read on:
-``life.py`` for when it may, ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py``
+``life.py`` for when it may, ``instance.py`` for the engine, ``queue_access.py`` and ``../admin``
 for the clients.
 """
 

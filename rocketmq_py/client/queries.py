@@ -5,12 +5,12 @@ bounded by ``mq_client_api_timeout`` per broker. Must not know producers or cons
 about one queue are in ``queue_requests.py``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from attrs import frozen
+from attrs import field, frozen
 
-from rocketmq_py.client.asking import Address, Question, nothing
+from rocketmq_py.client.asking import Address, Question, Where, nothing
 from rocketmq_py.client.call_bodies import CallBodies
 from rocketmq_py.client.fan_out import first_error
 from rocketmq_py.client.instance import ClientInstance
@@ -34,7 +34,7 @@ from rocketmq_py.protocol.headers.consume import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
-from rocketmq_py.protocol.message_codec import decode_record, iter_records
+from rocketmq_py.protocol.message_codec import MessageRecord, decode_record, iter_records
 
 CREATE_ATTEMPTS = 5
 UNIQUE_MAX = 32
@@ -123,19 +123,12 @@ class Queries(QueueRequests):
             host, port, offset = decode_offset_id(msg_id)
         except RemotingCommandException:
             return self._by_unique_id(topic, msg_id)
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        address = as_address(host, port)
         # An id that a client made has the same look, and would name a stranger: ask none.
         if address not in self._instance.routes.broker_addresses(masters_only=False):
             return self._by_unique_id(topic, msg_id)
-        question = Question(
-            Address(address),
-            RequestCode.VIEW_MESSAGE_BY_ID,
-            lambda answer, _: decode_record(answer.body),
-            ViewMessageRequestHeader(offset=offset, topic=topic).to_ext(),
-            topic=topic,
-        )
         try:
-            record = self._asker.answer(question, self._timeout_ms)
+            record = self._asker.answer(record_at(address, topic, offset), self._timeout_ms)
         except MQBrokerException:
             return self._by_unique_id(topic, msg_id)
         return CallBodies(self._config).message(record)
@@ -148,58 +141,95 @@ class Queries(QueueRequests):
     def _query(
         self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, *, unique: bool
     ) -> QueryResult:
-        fits: Callable[[MessageExt], bool] = (
-            (lambda message: message.msg_id == key)
-            if unique
-            else (lambda message: key in message.keys)
-        )
-        header = QueryMessageRequestHeader(
-            topic=topic,
-            key=key,
-            max_num=max_num,
-            begin_timestamp=begin_ms,
-            end_timestamp=end_ms,
-            # 4.9 brokers leave this field out of the signed text: not sent unless it says true.
-            unique_key_query=True if unique else None,
-        )
-        code, fields = RequestCode.QUERY_MESSAGE, header.to_ext()
+        ask = KeyQuery(topic, key, max_num, begin_ms, end_ms, unique=unique)
         answers = self._asker.ask_all(
-            {
-                one.name: Question(one, code, _found, fields, accepts=_FOUND_OR_NOT)
-                for one in self._asker.brokers(topic)
-            },
-            self._timeout_ms,
+            {one.name: ask.at(one) for one in self._asker.brokers(topic)}, self._timeout_ms
         )
-        newest, messages = 0, []
-        bodies = CallBodies(self._config)
         first = first_error(answers.values())
-        for name, answer in answers.items():
-            if answer is None or isinstance(answer, RocketMQError):
-                continue
-            newest = max(newest, answer.newest)
-            # The index knows hashes: another key may have the same one.
-            found = (bodies.message(record, name) for record in iter_records(answer.records))
-            messages += [message for message in found if fits(message)]
-        if not messages:
+        found = ask.messages(answers, self._config)
+        if not found.message_list:
             raise MQClientException(
                 f"no message of topic {topic} has the key {key!r}: the time range, or the index "
                 "of the broker, may not cover it",
                 response_code=ResponseCode.NO_MESSAGE,
                 topic=topic,
             ) from first
-        messages.sort(key=lambda message: message.store_timestamp)
-        return QueryResult(newest, tuple(messages[:max_num] if unique else messages))
+        return found
 
 
-class _Found(NamedTuple):
+class Indexed(NamedTuple):
     """What one broker found in its index."""
 
     newest: int
     records: bytes
 
 
-def _found(answer: RemotingCommand, _: str) -> _Found | None:
+@frozen
+class KeyQuery:
+    """A question to every broker of a topic for messages with a key, stored between two times (12).
+
+    ``unique``: the key is the id that a client gave.
+    """
+
+    topic: str
+    key: str
+    max_num: int
+    begin_ms: int
+    end_ms: int
+    unique: bool = field(kw_only=True, default=False)
+
+    def at(self, where: Where) -> Question[Indexed | None]:
+        """Ask one broker."""
+        header = QueryMessageRequestHeader(
+            topic=self.topic,
+            key=self.key,
+            max_num=self.max_num,
+            begin_timestamp=self.begin_ms,
+            end_timestamp=self.end_ms,
+            # 4.9 brokers leave this field out of the signed text: not sent unless it says true.
+            unique_key_query=True if self.unique else None,
+        )
+        code, fields = RequestCode.QUERY_MESSAGE, header.to_ext()
+        return Question(where, code, _indexed, fields, accepts=_FOUND_OR_NOT, topic=self.topic)
+
+    def messages(
+        self, answers: Mapping[str, Indexed | RocketMQError | None], config: ClientConfig
+    ) -> QueryResult:
+        """Read what brokers, by name, have answered; the oldest message comes first."""
+        newest, messages = 0, list[MessageExt]()
+        bodies = CallBodies(config)
+        for name, answer in answers.items():
+            if answer is None or isinstance(answer, RocketMQError):
+                continue
+            newest = max(newest, answer.newest)
+            # The index knows hashes: another key may have the same one.
+            found = (bodies.message(record, name) for record in iter_records(answer.records))
+            messages += [message for message in found if self._fits(message)]
+        messages.sort(key=lambda message: message.store_timestamp)
+        return QueryResult(newest, tuple(messages[: self.max_num] if self.unique else messages))
+
+    def _fits(self, message: MessageExt) -> bool:
+        return message.msg_id == self.key if self.unique else self.key in message.keys
+
+
+def _indexed(answer: RemotingCommand, _: str) -> Indexed | None:
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
         return None
     told = QueryMessageResponseHeader.from_ext(answer.ext_fields)
-    return _Found(told.index_last_update_timestamp, answer.body)
+    return Indexed(told.index_last_update_timestamp, answer.body)
+
+
+def record_at(address: str, topic: str, offset: int) -> Question[MessageRecord]:
+    """Ask a broker for the record at an offset of its commit log (33)."""
+    return Question(
+        Address(address),
+        RequestCode.VIEW_MESSAGE_BY_ID,
+        lambda answer, _: decode_record(answer.body),
+        ViewMessageRequestHeader(offset=offset, topic=topic).to_ext(),
+        topic=topic,
+    )
+
+
+def as_address(host: str, port: int) -> str:
+    """Write an address as servers do."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -31,7 +31,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "rocketmq_py": (
         ("admin", "aio", "raw"),
         ("reply",),
-        ("producer", "consumer"),
+        ("producer", "consumer", "administration"),
         ("trace",),
         ("client",),
         ("transport",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,14 @@ from rocketmq_py import (
     PermissionDeniedError,
     TlsConfig,
 )
+from rocketmq_py.admin import AdminClient
 from rocketmq_py.protocol import signing
 from rocketmq_py.protocol.json_text import dumps, loads
 from tests.certificates import Certificates
 from tests.interop.java_tools import QUIET, compiled, jars
 from tests.interop.real_broker import RealCluster, real_cluster
 from tests.unit.embedded_broker.wire_peer import WirePeer, pull_fields, send_fields, topic_fields
+from tests.unit.rocketmq_py.administration.acts_on_users import play_policies, play_users
 
 TOPIC, GROUP, FORBIDDEN = "SecureTopic", "SecureGroup", "Forbidden"
 SECRET = "12345678"
@@ -294,6 +296,15 @@ def test_both_brokers_judge_alike(guarded: RealCluster) -> None:
     theirs = without_nulls(played(guarded.broker_addr))
     differ = {name: (ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]}
     assert differ == {}
+
+
+@pytest.mark.parametrize("play", [play_users, play_policies])
+def test_an_administrator_changes_the_users_of_a_real_broker(
+    guarded: RealCluster, play: Callable[[AdminClient], None]
+) -> None:
+    root = Credentials("root", SECRET)
+    with AdminClient(namesrv_addr=guarded.namesrv_addr, credentials=root) as admin:
+        play(admin)
 
 
 class Inbox:

@@ -41,6 +41,7 @@ from rocketmq_py import (
     select_message_queue_by_hash,
     split_batch,
 )
+from rocketmq_py.admin import AdminClient, OffsetChange, TopicDeletion, TopicPlace, TrackState
 from rocketmq_py.trace import (
     EndTransaction,
     MessageKind,
@@ -100,6 +101,23 @@ async def awaiting(producer: aio.Producer, message: Message, queue: MessageQueue
         async with started.transaction(message) as half:
             assert_type(half.message_id, str)
     await producer.send(message, queue=queue, selector=None)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def administering(admin: AdminClient, message: MessageExt) -> None:
+    """Answers are values, and so is what a dry run says."""
+    assert_type(admin.group_progress("G").lag, int)
+    assert_type(admin.delete_topic("T", dry_run=True), TopicDeletion)
+    assert_type(admin.track(message)[0].state, TrackState)
+    assert_type(admin.reset_offsets("G", "T", "first"), OffsetChange)
+    assert_type(admin.topic_settings("T")["broker-a"].message_type, str | None)
+
+
+async def awaiting_administration(admin: aio.AdminClient) -> None:
+    """The same calls, awaited."""
+    assert_type(await admin.topic_names(), tuple[str, ...])
+    assert_type(await admin.ensure_topic("T", queues=2), tuple[TopicPlace, ...])
+    async with aio.AdminClient(namesrv_addr="127.0.0.1:9876", timeout_millis=5) as started:
+        assert_type(started, aio.AdminClient)
 
 
 async def receiving(consumer: aio.Consumer) -> None:

@@ -45,6 +45,7 @@ from rocketmq_py import (
     select_message_queue_by_hash,
     split_batch,
 )
+from rocketmq_py.admin import AdminClient
 
 P = DefaultMQProducer
 T = TransactionMQProducer
@@ -407,6 +408,10 @@ def others(queue: MessageQueue) -> None:
     DefaultMQAdminExt(timeout_millis="5000")  # refused
     DefaultMQAdminExt(timeout_millis=0.5)  # refused
     DefaultMQAdminExt(send_msg_timeout=5)  # refused
+    AdminClient(timeout_millis="5000")  # refused
+    AdminClient().reset_offsets("G", "T", "middle")  # refused
+    AdminClient().ensure_topic("T", 8)  # refused
+    AdminClient().topic_settings("T")["broker-a"].perm = 6  # refused
     print(SendStatus.OK)  # refused
     print(LocalTransactionState.COMMIT)  # refused
     print(FaultTable.V6)  # refused

@@ -13,13 +13,17 @@ from rocketmq_py import (
     ConfigError,
     DefaultMQAdminExt,
     DefaultMQProducer,
+    DefaultMQPushConsumer,
     Message,
     MQBrokerException,
     NotStartedError,
     RemotingException,
 )
+from rocketmq_py.admin import GroupSettings, TopicSettings, TrackState
 from rocketmq_py.client.instance import IDLE_CHECK_EVERY_MS, ClientInstance
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.rocketmq_py.consumer.inbox import Inbox
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("transport", ["auto", "tcp"])
@@ -95,3 +99,64 @@ def test_an_admin_client_keeps_no_routes_so_none_of_its_connections_is_closed_fo
     monkeypatch.setattr(ClientInstance, "schedule_every", note)
     with DefaultMQAdminExt():
         assert scheduled == [IDLE_CHECK_EVERY_MS]
+
+
+def test_java_s_names_are_the_same_acts() -> None:
+    with (
+        EmbeddedBroker() as broker,
+        DefaultMQAdminExt(namesrv_addr=broker.namesrv_addr) as admin,
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+    ):
+        addr = broker.addr
+        assert admin.examine_topic_config(addr, "T") is None
+        admin.create_and_update_topic_config(addr, "T", TopicSettings(2, 2))
+        assert admin.examine_topic_config(addr, "T") == TopicSettings(2, 2)
+        admin.create_and_update_topic_config(addr, "T", TopicSettings(3, 3))
+        assert [one.read_queues for one in admin.examine_topic_route_info("T")] == [3]
+        assert "T" in admin.fetch_all_topic_list()
+        sent = producer.send(Message("T", b"x"))
+        assert admin.examine_topic_stats("T")[sent.message_queue].max_offset == 1
+        assert admin.view_message("T", sent.msg_id).body == b"x"
+        admin.create_and_update_subscription_group_config(
+            addr, "G", GroupSettings(retry_max_times=3)
+        )
+        admin.update_consume_offset("G", sent.message_queue, 1)
+        assert admin.query_topic_consume_by_who("T") == ("G",)
+        assert admin.examine_consume_stats("G").lag == 0
+        (track,) = admin.message_track_detail(admin.view_message("T", sent.msg_id))
+        assert track.state is TrackState.CONSUMED
+        assert admin.reset_offset_by_timestamp("T", "G", 0)[sent.message_queue] == 0
+        assert admin.examine_consume_stats("G", "T").lag == 1
+        assert admin.reset_offset_by_timestamp("T", "G", -1)[sent.message_queue] == 1
+        assert admin.examine_consumer_connection_info("G").members == ()
+        assert admin.examine_producer_connection_info("P") != ()
+        admin.delete_subscription_group(addr, "G", remove_offset=True)
+        assert admin.query_topic_consume_by_who("T") == ()
+        admin.update_broker_config(addr, {"transactionCheckMax": "9"})
+        assert admin.get_broker_config(addr)["transactionCheckMax"] == "9"
+        admin.put_kv_config("N", "k", "v")
+        assert admin.examine_broker_cluster_info().broker_addr_table.keys() == {"broker-a"}
+        admin.delete_topic_in_broker({addr}, "T")
+        admin.delete_topic_in_name_server({broker.namesrv_addr}, "T")
+        assert admin.examine_topic_route_info("T") == ()
+        with pytest.raises(MQBrokerException):
+            admin.resume_check_half_message(addr, "T", sent.offset_msg_id)
+
+
+def test_java_s_names_reach_a_member_of_a_group() -> None:
+    inbox = Inbox()
+    with (
+        EmbeddedBroker(topics=["T"]) as broker,
+        DefaultMQAdminExt(namesrv_addr=broker.namesrv_addr) as admin,
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+    ):
+        consumer = DefaultMQPushConsumer("G", namesrv_addr=broker.namesrv_addr)
+        consumer.subscribe("T")
+        consumer.register_message_listener(inbox)
+        with consumer:
+            sent = producer.send(Message("T", b"x"))
+            until(lambda: inbox.bodies == [b"x"])
+            told = admin.consume_message_directly("G", consumer.client_id, "T", sent.msg_id)
+            assert (told.result, inbox.bodies) == ("CR_SUCCESS", [b"x", b"x"])
+            state = admin.get_consumer_running_info("G", consumer.client_id, jstack=True)
+            assert "T" in state.subscriptions

@@ -18,7 +18,9 @@ from rocketmq_py import (
     ProducerConfig,
     QueueAccess,
     TransactionMQProducer,
+    aio,
 )
+from rocketmq_py.admin import AdminClient
 from rocketmq_py.config import (
     ClientConfig,
     ClientSettings,
@@ -162,11 +164,14 @@ def test_a_client_that_only_calls_is_its_settings_too(make: Any) -> None:
         pickle.dumps(caller)
 
 
-def test_an_administrator_explains_each_of_its_arguments() -> None:
-    text = inspect.getdoc(DefaultMQAdminExt) or ""
-    for name in inspect.signature(DefaultMQAdminExt).parameters:
+@pytest.mark.parametrize("kind", [DefaultMQAdminExt, AdminClient, aio.AdminClient])
+def test_an_administrator_explains_each_of_its_arguments(kind: Any) -> None:
+    text = inspect.getdoc(kind) or ""
+    for name in inspect.signature(kind).parameters:
         assert re.search(rf"^(\w+, )*{name}(, \w+)*$", text, re.MULTILINE), name
-    assert DefaultMQAdminExt(timeout_millis=timedelta(seconds=2)).timeout_millis == 2_000
+    assert kind(timeout_millis=timedelta(seconds=2)).timeout_millis == 2_000
+    with pytest.raises(ConfigError, match="cluster"):
+        kind(cluster=" ")
 
 
 def test_of_begins_with_the_settings_that_are_given_and_leaves_those_alone() -> None:

@@ -17,6 +17,7 @@ CLASSES = [
 ]
 
 SPECIAL = {
+    errors.RequestNotSupportedError: ("GET_TIMER_METRICS", 61, "4.9.7", "5.0", "no", "a:1"),
     errors.ConfigError: ("sendMsgTimeout", 0, "from 1 to 600000"),
     errors.DelayValueError: ("TIMER_DELAY_SEC", "soon", "is no number"),
     errors.DelayConflictError: ("TIMER_DELAY_SEC", "5", "TIMER_DELAY_MS is set too"),

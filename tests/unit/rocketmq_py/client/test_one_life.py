@@ -25,6 +25,7 @@ from rocketmq_py import (
     TransactionMQProducer,
     running_clients,
 )
+from rocketmq_py.admin import AdminClient
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.errors import (
     ClientClosedError,
@@ -70,6 +71,10 @@ def admin(_: str) -> DefaultMQAdminExt:
     return DefaultMQAdminExt()
 
 
+def admin_client(namesrv_addr: str) -> AdminClient:
+    return AdminClient(namesrv_addr=namesrv_addr)
+
+
 def ons_producer(namesrv_addr: str) -> Any:
     return ONSFactory.create_producer({"NAMESRV_ADDR": namesrv_addr, "GROUP_ID": "GID_p"})
 
@@ -86,6 +91,7 @@ OF_THE_SDK: list[Callable[[str], Any]] = [
     push_consumer,
     queue_access,
     admin,
+    admin_client,
 ]
 OF_ONS: list[Callable[[str], Any]] = [ons_producer, ons_consumer]
 

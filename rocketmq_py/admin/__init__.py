@@ -1,0 +1,77 @@
+"""Administration: `AdminClient`, what its calls give, and `DefaultMQAdminExt` under Java's names.
+
+The public names for administrators, and nothing else. For asyncio there is
+`rocketmq_py.aio.AdminClient`. Must not know requests. Read on: ``client.py``, ``java.py``.
+"""
+
+from rocketmq_py.admin.client import AdminClient
+from rocketmq_py.admin.java import DefaultMQAdminExt
+from rocketmq_py.administration.settings import AdminConfig
+from rocketmq_py.administration.values import (
+    BrokerPlace,
+    BrokerRuntime,
+    ConsumedNow,
+    GroupChange,
+    GroupDeletion,
+    GroupMembers,
+    GroupProgress,
+    GroupSettings,
+    HeldQueue,
+    Member,
+    MemberState,
+    MessageTrack,
+    OffsetChange,
+    OffsetMove,
+    OptionChange,
+    OptionsChange,
+    PendingTimers,
+    Place,
+    Policy,
+    QueueProgress,
+    Subscription,
+    TimerPlace,
+    TopicChange,
+    TopicDeletion,
+    TopicMessageType,
+    TopicPlace,
+    TopicSettings,
+    TrackState,
+    User,
+    UserChange,
+)
+
+__all__ = [
+    "AdminClient",
+    "AdminConfig",
+    "BrokerPlace",
+    "BrokerRuntime",
+    "ConsumedNow",
+    "DefaultMQAdminExt",
+    "GroupChange",
+    "GroupDeletion",
+    "GroupMembers",
+    "GroupProgress",
+    "GroupSettings",
+    "HeldQueue",
+    "Member",
+    "MemberState",
+    "MessageTrack",
+    "OffsetChange",
+    "OffsetMove",
+    "OptionChange",
+    "OptionsChange",
+    "PendingTimers",
+    "Place",
+    "Policy",
+    "QueueProgress",
+    "Subscription",
+    "TimerPlace",
+    "TopicChange",
+    "TopicDeletion",
+    "TopicMessageType",
+    "TopicPlace",
+    "TopicSettings",
+    "TrackState",
+    "User",
+    "UserChange",
+]
