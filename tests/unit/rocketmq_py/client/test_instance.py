@@ -492,4 +492,4 @@ def test_a_closed_instance_ends_its_threads(
     instance.routes.update("T")
     instance.send_heartbeats()
     instance.shutdown()
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("rocketmq-client")]
+    until(lambda: not any(t.name.startswith("rocketmq-client") for t in threading.enumerate()))

@@ -27,6 +27,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.rocketmq_py.consumer.inbox import DONE, LATER, Inbox, consumer
+from tests.waiting import until
 
 PATIENCE = 20.0
 RETRY_WAITS_S = [10, 30, *range(60, 601, 60), 1200, 1800, 3600, 7200]
@@ -121,7 +122,7 @@ def test_a_shutdown_is_final_and_may_be_repeated(broker: EmbeddedBroker) -> None
     assert running.is_running
     running.shutdown()
     running.shutdown()
-    assert set(threading.enumerate()) <= before
+    until(lambda: set(threading.enumerate()) <= before)
     with pytest.raises(ClientClosedError):
         running.suspend()
     with pytest.raises(ClientClosedError):

@@ -50,6 +50,7 @@ from rocketmq_py.protocol.handles import RecallHandle
 from tests.unit.rocketmq_py.conftest import ClusterMaker
 from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
+from tests.waiting import until
 
 SEND = RequestCode.SEND_MESSAGE_V2
 
@@ -208,10 +209,11 @@ def test_a_hundred_cycles_leave_no_thread_and_no_descriptor(cluster: ScriptedClu
             return False  # closed meanwhile
 
     cycle()
+    until(lambda: not state()[0])
     before = state()
     for _ in range(100):
         cycle()
-    assert state() == before
+    until(lambda: state() == before)
     assert before[0] == set()
     gc.collect()
     assert not producers

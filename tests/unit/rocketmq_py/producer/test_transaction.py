@@ -38,6 +38,7 @@ from rocketmq_py.protocol.properties import decode_properties
 from rocketmq_py.send_result import SendStatus
 from tests.unit.rocketmq_py.conftest import ClusterMaker
 from tests.unit.rocketmq_py.scripted import Peer
+from tests.waiting import until
 
 COMMIT = LocalTransactionState.COMMIT_MESSAGE
 ROLLBACK = LocalTransactionState.ROLLBACK_MESSAGE
@@ -535,8 +536,12 @@ def test_shutdown_is_bounded_and_ends_every_thread(broker: EmbeddedBroker, bank:
     assert {"rocketmq-transaction-check-1", "rocketmq-transaction-check-2"} <= names
     producer.shutdown()
     producer.shutdown()
-    left = {thread.name for thread in set(threading.enumerate()) - before}
-    assert not {name for name in left if name.startswith("rocketmq-")}
+
+    def is_alone() -> bool:
+        left = set(threading.enumerate()) - before
+        return not any(thread.name.startswith("rocketmq-") for thread in left)
+
+    until(is_alone)
 
 
 class JavaBank:
