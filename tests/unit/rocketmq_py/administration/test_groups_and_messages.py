@@ -10,6 +10,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
+    ConsumeFromWhere,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Message,
@@ -71,16 +72,12 @@ def test_messages_are_found_between_two_times(broker: EmbeddedBroker, admin: Adm
 def test_a_message_that_a_group_passes_over_is_told_apart(
     broker: EmbeddedBroker, admin: AdminClient
 ) -> None:
-    with (
-        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
-        consumer(broker, "A || B"),
-    ):
-        found = []
-        for tag in "AC":  # one by one: what is passed over behind one in the cache counts later
-            sent = producer.send(Message("T", b"x", tags=tag), queue=QUEUE)
-            found.append(admin.message("T", sent.offset_msg_id))
-            until(lambda: admin.group_progress("G", "T").lag == 0)
-        taken, passed = found
+    with DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer:
+        sent = [producer.send(Message("T", b"x", tags=tag), queue=QUEUE) for tag in "AC"]
+    first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    with consumer(broker, "A || B", consume_from_where=first):  # one pull brings both
+        taken, passed = (admin.message("T", one.offset_msg_id) for one in sent)
+        until(lambda: admin.group_progress("G", "T").lag == 0)
         assert admin.track(taken) == (MessageTrack("G", TrackState.CONSUMED),)
         assert admin.track(passed) == (MessageTrack("G", TrackState.FILTERED),)
 
