@@ -55,8 +55,12 @@ def test_every_public_method_is_fully_annotated(name: str, function: typing.Any)
 
 RAW = ("rocketmq_py.client.queue_", "rocketmq_py.client.raw_messages")
 """Modules of bulk tools, whose types are public beside them."""
-ADMINISTRATION = ("rocketmq_py.administration.", "rocketmq_py.admin.")
-"""Modules of administrators, whose types are public in `rocketmq_py.admin`."""
+HOMES = {
+    "rocketmq_py.administration.": admin,
+    "rocketmq_py.admin.": admin,
+    "rocketmq_py.trace.": trace,
+}
+"""Modules whose types are public beside them, and not in `rocketmq_py`."""
 INNER = {"Frame", "Lane", "Plan", "Settle", "Settlement"}
 """What only the SDK passes: a `RemotingCommand`, which hooks see, is decoded from a frame, and a
 `Delivery` is made by a consumer."""
@@ -120,6 +124,6 @@ def named_types() -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize("origin", sorted(named_types()), ids=lambda origin: origin[1])
 def test_every_type_of_a_public_signature_can_be_imported(origin: tuple[str, str]) -> None:
     module, name = origin
-    home = admin if module.startswith(ADMINISTRATION) else rocketmq_py
+    home = next((HOMES[begin] for begin in HOMES if module.startswith(begin)), rocketmq_py)
     assert name in home.__all__, f"{named_types()[origin]} names {module}.{name}"
     assert getattr(home, name) is getattr(importlib.import_module(module), name)
