@@ -105,7 +105,6 @@ def test_a_broker_beside_a_pair_has_that_name_server_and_leaves_it_running(
         with servers(second, "5.3.3", settings={"brokerName": "b"}, cache=cache, beside=first) as b:
             assert f"namesrvAddr={first.namesrv_addr}\n" in (second / "broker.conf").read_text()
             assert len((second / "commands").read_text().splitlines()) == 1
-            assert b.broker_addr != first.broker_addr
         assert b.broker.process.poll() is not None
         assert first.namesrv.process.poll() is None
 
