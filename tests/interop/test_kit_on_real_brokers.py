@@ -21,7 +21,7 @@ TESTS = 395
 """In the room, without the slow ones. Each is run or skipped on every broker."""
 POPS = 55
 """Those of them that pop, which brokers before 5.0 cannot."""
-NEW = 9
+NEW = 10
 """Further ones that need 5.0: delays of any length, and what administrators ask of such brokers."""
 DELAYS = "tests/sdk/test_delays.py"
 LONG_SECONDS = 1_700
