@@ -66,11 +66,8 @@ class Outcomes:
 
     def call(self, function: Callable[[], object]) -> bool:
         """Call a function on the loop's thread; False when the loop has closed."""
-        loop = self.loop
-        # Its own thread is awake: a system call less.
-        call = loop.call_soon if self.is_here else loop.call_soon_threadsafe
         try:
-            call(function)
+            self.loop.call_soon_threadsafe(function)
         except RuntimeError:
             return False
         return True

@@ -125,12 +125,12 @@ class Listening(Receiver):
     def take(self, delivery: core.Delivery) -> None:
         """Hold its place, and begin on the loop's thread."""
         self.workers.hold()
-        if self.outcomes.is_here:
-            self._begin(delivery)
-        else:
-            self.workers.pass_on(partial(self._begin, delivery))
+        self.workers.pass_on(partial(self._begin, delivery))
 
     def _begin(self, delivery: core.Delivery) -> None:
+        if self.is_closed:
+            self.workers.give_back()
+            return
         task = self.outcomes.loop.create_task(self._handle(delivery))
         self._tasks.add(task)  # the loop itself keeps no task alive
         task.add_done_callback(self._ended)
@@ -140,8 +140,6 @@ class Listening(Receiver):
         self.workers.give_back()
 
     async def _handle(self, delivery: core.Delivery) -> None:
-        if self.is_closed:
-            return  # the messages come again elsewhere
         handed = Delivery(delivery, self.outcomes)
         try:
             await self._listener(handed)
