@@ -688,7 +688,7 @@ class Transport:
 
 
 class SlowTransport(Transport):
-    """One whose peer takes nothing for now."""
+    """A transport whose peer reads nothing for now."""
 
     left = 100_000
 

@@ -314,3 +314,26 @@ def test_deleting_old_messages_moves_every_minimum() -> None:
     store.abandon()
     again = new_store(fs)
     assert bodies(again) + bodies(again, queue_id=1) == left
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_messages_put_together_are_in_no_queue_when_the_disk_refuses_one_of_them(
+    writes: int,
+) -> None:
+    """One write is the log's, and one each is that of a queue; the queues hold one before."""
+    disk = FullDisk()
+    store = new_store(disk)
+    topics = ("T", "U", "V")
+    for topic in topics:
+        assert store.put(message(0, topic)).ok
+    end = store.log.max_offset
+    heard: list[Arrivals] = []
+    store.on_arrival.append(heard.append)
+    disk.left = writes
+    refused = store.put(*(message(1, topic) for topic in topics))
+    assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED
+    assert (store.log.max_offset, heard) == (end, [])
+    assert [bodies(store, topic) for topic in topics] == [["body 0"]] * 3
+    disk.left = None
+    assert store.put(*(message(2, topic) for topic in topics)).ok
+    assert [bodies(store, topic) for topic in topics] == [["body 0", "body 2"]] * 3
