@@ -11,6 +11,7 @@ from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.transport.inproc import SubscribedRoute
 
 
 @contextmanager
@@ -55,11 +56,30 @@ class IdleMember:
         del command
         return None
 
-    def is_busy(self) -> str | None:
+    def told(self) -> str | None:
         return None
 
-    def unrouted(self) -> list[str]:
-        return []
-
-    def look_for_routes(self) -> None:
+    def hasten(self) -> None:
         pass
+
+
+class AskedClient:
+    """A client of this process as a broker asks it; ``busy`` and ``routes`` are what it says."""
+
+    def __init__(self) -> None:
+        self.busy: str | None = None
+        self.routes: list[SubscribedRoute] = []
+        self.hastened = 0
+        self.looked = 0
+
+    def told(self) -> str | None:
+        return self.busy
+
+    def hasten(self) -> None:
+        self.hastened += 1
+
+    def subscribed_routes(self) -> list[SubscribedRoute]:
+        return self.routes
+
+    def look_at_routes(self) -> None:
+        self.looked += 1

@@ -9,7 +9,7 @@ here yet, and counts as busy until it is. Must not know: who waits for that. Rea
 for what was handed out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from attrs import define, field
 
@@ -22,6 +22,7 @@ from embedded_broker.tables.consumers.registry import ConsumerGroup
 from rocketmq_py.protocol.bodies.heartbeat import CONSUME_PASSIVELY
 from rocketmq_py.protocol.codes import PERM_READ
 from rocketmq_py.protocol.names import is_group_topic
+from rocketmq_py.transport.inproc import LocalClient
 
 
 @define(eq=False)
@@ -41,6 +42,9 @@ class Crashed:
         """Say nothing more."""
         del groups
         return ()
+
+    def hasten(self) -> None:
+        """Nobody is here."""
 
 
 @define(eq=False)
@@ -107,8 +111,8 @@ class Idleness:
             if one not in joined and (groups is None or one.groups & groups)
         ]
         lacks += [
-            (group, client, topic)
-            for client, group, topic in self._clients.unrouted(existing)
+            (group, name, topic)
+            for _, name, group, topic in self._lacks(existing)
             if groups is None or group in groups
         ]
         for group, client, topic in lacks:
@@ -117,6 +121,32 @@ class Idleness:
                 yield f"{group}: has no queue of {topic} yet: {why} (client {client})", True
             elif not is_group_topic(topic):  # those come with the first message of theirs
                 yield f"{group}: subscribes to {topic}, which does not exist ({client})", False
+
+    def hasten(self) -> None:
+        """Let clients of this process do at once what only waits for its time. Outside the door.
+
+        So those ask again for a route that have none, or an old one, of a topic that exists.
+        """
+        with self._parts.door.quiet:
+            existing = self._namesrv.routes.holders()
+        lacking = {client for client, *_, topic in self._lacks(existing) if topic in existing}
+        for client, _ in self._clients.all():
+            client.hasten()
+            if client in lacking:
+                client.look_at_routes()
+
+    def _lacks(
+        self, existing: Mapping[str, Collection[str]]
+    ) -> Iterator[tuple[LocalClient, str, str, str]]:
+        """Give client, its name, group and topic where the client knows no route, or an old one.
+
+        ``existing``: the topics that there are, each with the names of its brokers.
+        """
+        for client, name in self._clients.all():
+            for group, topic, brokers in client.subscribed_routes():
+                now = existing.get(topic)
+                if brokers is None or (now is not None and brokers != frozenset(now)):
+                    yield client, name, group, topic
 
     def _has_joined(self, seeker: Seeker) -> bool:
         """Whether a group of the consumer subscribes to the topic by heartbeat. Under the door."""

@@ -68,33 +68,22 @@ class LocalClients:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._names: WeakKeyDictionary[registry.Mailbox, str] = WeakKeyDictionary()
+        self._names: WeakKeyDictionary[registry.LocalClient, str] = WeakKeyDictionary()
 
-    def enter(self, mailbox: registry.Mailbox, name: str) -> None:
+    def enter(self, client: registry.LocalClient, name: str) -> None:
         """Note a client that connects."""
         with self._lock:
-            self._names[mailbox] = name
+            self._names[client] = name
+
+    def all(self) -> list[tuple[registry.LocalClient, str]]:
+        """Give the clients that there are, each with its name."""
+        with self._lock:
+            return list(self._names.items())
 
     def busy(self, without: Container[str]) -> list[str]:
         """Ask every client but those by name; give name and reason of those that are busy."""
-        with self._lock:
-            asked = list(self._names.items())
-        found = []
-        for mailbox, name in asked:
-            reason = None if name in without else mailbox.is_busy()
-            if reason is not None:
-                found.append(f"client {name}: {reason}")
-        return found
-
-    def unrouted(self, existing: registry.Existing) -> list[tuple[str, str, str]]:
-        """Give client, group and topic of subscriptions without a route.
-
-        The clients ask at once for the topics that are ``existing``.
-        """
-        with self._lock:
-            asked = list(self._names.items())
-        found = {(name, *one): None for box, name in asked for one in box.unrouted(existing)}
-        return list(found)
+        asked = ((name, client.told()) for client, name in self.all() if name not in without)
+        return [f"client {name}: {reason}" for name, reason in asked if reason is not None]
 
 
 @define(eq=False)
@@ -124,7 +113,7 @@ class InprocAdapter:
         connection = _MailboxConnection(self, self._endpoint, mailbox, (LOOPBACK, port))
         self._connections.add(connection)
         if self._clients is not None:
-            self._clients.enter(mailbox, name)
+            self._clients.enter(mailbox.client, name)
         self._endpoint.connected(connection)
         return connection
 

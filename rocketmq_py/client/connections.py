@@ -116,8 +116,7 @@ class Connections:
     _on_connected: Callable[[str], None]
     _on_unreachable: Callable[[str], None]
     _on_lost: Callable[[str], None]
-    _is_busy: Callable[[], str | None]
-    _unrouted: Callable[[inproc.Existing], list[tuple[str, str]]]
+    _client: inproc.LocalClient
     _absences: Absences = field(factory=Absences)
     _silent: frozenset[str] = field(default=frozenset(), init=False)
     _look_at: float = field(default=0.0, init=False)
@@ -333,8 +332,7 @@ class Connections:
             permits=self._config.client_async_permits,
             on_request=self._on_request,
             on_closed=self._forget,
-            is_busy=self._is_busy,
-            unrouted=self._unrouted,
+            client=self._client,
         )
 
     def _ended(

@@ -47,11 +47,8 @@ class ConsumerFace(Protocol):
     def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
         """Answer a broker's request to this group (220, 221, 307, 309); None: not supported."""
 
-    def is_busy(self) -> str | None:
-        """Say what is still being worked on, or None when idle."""
+    def told(self) -> str | None:
+        """Say what is still being worked on, None when it is idle."""
 
-    def unrouted(self) -> list[str]:
-        """Return the subscribed topics of which no route is known; the retry topic is none."""
-
-    def look_for_routes(self) -> None:
-        """Ask for the routes of these at once, in background, although it is not time yet."""
+    def hasten(self) -> None:
+        """Do at once, in background, what only waits for its time."""

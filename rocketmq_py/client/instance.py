@@ -35,8 +35,9 @@ from rocketmq_py.errors import MQClientException, RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.transport.channel import Channel
-from rocketmq_py.transport.inproc import Existing
+from rocketmq_py.transport.inproc import SubscribedRoute
 
 _log = get_logger(__name__)
 
@@ -118,8 +119,7 @@ class ClientInstance:
             on_connected=self._on_connected,
             on_unreachable=self._on_unreachable,
             on_lost=self._on_lost,
-            is_busy=self.is_busy,
-            unrouted=self.unrouted,
+            client=self,
             absences=self.absences,
         )
         self.remoting = Remoting(
@@ -523,9 +523,9 @@ class ClientInstance:
             consumer = self._consumers.get(group)
         return None if consumer is None else consumer.handle_broker_request(command)
 
-    # --- whether something is going on -------------------------------------------------------
+    # --- whether something is going on: a `LocalClient` for brokers of this process ----------
 
-    def is_busy(self) -> str | None:
+    def told(self) -> str | None:
         """Say what is still worked on, beginning with the group; None when all is idle.
 
         That is: messages cached or with a listener, offsets not written, sends in flight, answers
@@ -534,43 +534,34 @@ class ClientInstance:
         """
         if self._life.state == "closed":
             return None
-        with self._lock:
-            consumers = list(self._consumers.values())
-            rebalances = self._rebalance_runs
-        for consumer in consumers:
-            reason = consumer.is_busy()
+        for consumer in self._consumers_now():
+            reason = consumer.told()
             if reason is not None:
                 return f"{consumer.group}: {reason}"
         reason = self.activity.told()
         if reason is not None:
             return reason
-        if rebalances:
-            return f"{', '.join(consumer.group for consumer in consumers)}: rebalance"
         pools = (self._answers, self._callbacks, self._background)
         tasks = sum(pool.unfinished for pool in pools)
         return f"{tasks} background tasks" if tasks else None
 
-    def unrouted(self, existing: Existing) -> list[tuple[str, str]]:
-        """Give group and topic of subscriptions without a route; ask for ``existing`` ones now.
+    def hasten(self) -> None:
+        """Let every consumer do at once, in background, what only waits for its time."""
+        self._each_consumer("hastening", lambda one: one.hasten())
 
-        Where a broker came or left, the route of before is none any more.
+    def subscribed_routes(self) -> list[SubscribedRoute]:
+        """Give all subscriptions with the brokers that are known for them.
+
+        A retry topic without a route is none: its broker makes it when the group has joined.
         """
         if not self.is_running:
             return []
-        found = []
-        for consumer in self._consumers_now():
-            topics = consumer.unrouted()
-            if any(topic in existing for topic in topics):
-                consumer.look_for_routes()
-            outdated = [
-                one.topic
-                for one in consumer.subscriptions()
-                if self.routes.is_outdated(one.topic, existing.get(one.topic))
-            ]
-            if outdated:
-                self.look_at_routes()
-            found += [(consumer.group, topic) for topic in (*topics, *outdated)]
-        return found
+        found = [
+            SubscribedRoute(consumer.group, one.topic, self.routes.brokers_of(one.topic))
+            for consumer in self._consumers_now()
+            for one in consumer.subscriptions()
+        ]
+        return [one for one in found if one.brokers is not None or not is_retry_topic(one.topic)]
 
 
 def _of(members: Mapping[str, _Member], group: str | None) -> dict[str, _Member]:

@@ -204,12 +204,10 @@ class RouteTable:
         """Return the readable queues as known now; None when the route was never seen."""
         return self._subscribe.get(topic)
 
-    def is_outdated(self, topic: str, brokers: Collection[str] | None) -> bool:
-        """Whether the known route names others than ``brokers``, which have the topic now."""
+    def brokers_of(self, topic: str) -> frozenset[str] | None:
+        """Return the names of the brokers of the known route; None when none was ever seen."""
         route = self._routes.get(topic)
-        if route is None or brokers is None:
-            return False
-        return {one.broker_name for one in route.broker_datas} != set(brokers)
+        return None if route is None else frozenset(one.broker_name for one in route.broker_datas)
 
     def known_topics(self) -> set[str]:
         """Return the topics whose routes are kept fresh."""

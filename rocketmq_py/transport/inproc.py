@@ -7,15 +7,49 @@ Read on in ``inproc_channel.py`` for the client's end.
 """
 
 import os
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
-Existing = Mapping[str, Collection[str]]
-"""The topics that there are, each with the names of the brokers that have it."""
+
+class SubscribedRoute(NamedTuple):
+    """A subscription, and the names of the brokers that its topic has as far as the client knows.
+
+    ``brokers`` is None where the client knows no route of the topic.
+    """
+
+    group: str
+    topic: str
+    brokers: frozenset[str] | None
+
+
+class LocalClient(Protocol):
+    """A client of this process, for a server that waits until the client is idle.
+
+    Every call is safe from any thread and does not block.
+    """
+
+    def told(self) -> str | None:
+        """Say what the client still works on, None when it is idle.
+
+        What has been delivered to a mailbox counts from the moment `Mailbox.deliver` returns.
+        """
+
+    def hasten(self) -> None:
+        """Do at once what only waits for its time: offsets to write, failed pulls to repeat."""
+
+    def subscribed_routes(self) -> Sequence[SubscribedRoute]:
+        """Give all subscriptions of its consumers, but retry topics that have no route."""
+
+    def look_at_routes(self) -> None:
+        """Ask for all routes now, in background."""
 
 
 class Mailbox(Protocol):
     """The client's end of a connection: where the server puts whole frames."""
+
+    @property
+    def client(self) -> LocalClient:
+        """Whose connection it is."""
 
     def deliver(self, frames: list[bytes]) -> None:
         """Take whole frames (length prefix included), in order.
@@ -26,19 +60,6 @@ class Mailbox(Protocol):
 
     def closed(self) -> None:
         """Learn that the server ended the connection: calls in flight fail now. Idempotent."""
-
-    def is_busy(self) -> str | None:
-        """Say what the client still works on, None when it is idle: a test waits for that.
-
-        What has been delivered counts from the moment `deliver` returns. Any thread may ask.
-        """
-
-    def unrouted(self, existing: Existing) -> list[tuple[str, str]]:
-        """Give group and topic of the subscriptions of which the client knows no route yet.
-
-        So are those whose route names other brokers than those that have the topic now. The client
-        asks at once for the topics that are ``existing``. Any thread may ask.
-        """
 
 
 class InprocConnection(Protocol):

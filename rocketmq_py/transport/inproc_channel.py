@@ -15,7 +15,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport.calls import Call, CallTable, Done, Schedule
 from rocketmq_py.transport.channel import Channel
-from rocketmq_py.transport.inproc import Existing, InprocConnection, InprocServer
+from rocketmq_py.transport.inproc import InprocConnection, InprocServer, LocalClient
 from rocketmq_py.transport.runs import Run
 
 
@@ -28,16 +28,11 @@ def connect(
     permits: int,
     on_request: Callable[[Channel, RemotingCommand], None],
     on_closed: Callable[[Channel], None],
-    is_busy: Callable[[], str | None],
-    unrouted: Callable[[Existing], list[tuple[str, str]]],
+    client: LocalClient,
 ) -> "InprocChannel":
-    """Open a connection to ``server``; raises `RemotingConnectException`.
-
-    ``is_busy`` says what the client still works on and ``unrouted`` which subscriptions have no
-    route, for a server that wants to know.
-    """
+    """Open a connection of ``client`` to ``server``; raises `RemotingConnectException`."""
     calls = CallTable(address, schedule, permits)
-    channel = InprocChannel(address, calls, on_request, on_closed, is_busy, unrouted)
+    channel = InprocChannel(address, calls, on_request, on_closed, client)
     try:
         channel.attach(server.connect(channel, name=name))
     except ConnectionError as error:
@@ -56,8 +51,7 @@ class InprocChannel:
     _calls: CallTable
     _on_request: Callable[[Channel, RemotingCommand], None]
     _on_closed: Callable[[Channel], None]
-    is_busy: Callable[[], str | None]
-    unrouted: Callable[[Existing], list[tuple[str, str]]]
+    client: LocalClient
     last_used: float = field(factory=monotonic, init=False)
     asked_at: None = field(default=None, init=False)  # a server of this process is never lost
     _lock: threading.Lock = field(factory=threading.Lock, init=False)

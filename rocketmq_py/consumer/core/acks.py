@@ -71,9 +71,9 @@ class Acks:
     def wait(self, timeout_s: float) -> bool:
         """Wait until every ack has its answer; False: some have none yet."""
         with self._turn:
-            return self._turn.wait_for(lambda: not self._is_busy(), timeout_s)
+            return self._turn.wait_for(lambda: not self._has_work(), timeout_s)
 
-    def _is_busy(self) -> bool:
+    def _has_work(self) -> bool:
         return any(broker.under_way for broker in self._brokers.values())
 
     def _run(self, task: Callable[..., object], *args: object) -> None:

@@ -39,7 +39,7 @@ FORGOTTEN_MAX = 50
 """A broker that has restarted gets so many chances to learn by a heartbeat who fetches."""
 LOG_EVERY = 1000
 """One of so many equal waits of a lane is logged."""
-HURRY_AFTER_S = 0.01
+HASTEN_AFTER_S = 0.01
 STANDING_MAX = 4_096
 NOTHING_TO_GET = ""
 """Why a lane is fetched later whose topic is gone or not wanted any more."""
@@ -119,14 +119,14 @@ class Intake:
                 return f"{lane.queue} is pulled again later: {reason}"
         return None
 
-    def hurry(self) -> None:
+    def hasten(self) -> None:
         """Repeat the fetches that failed, without the rest of their wait.
 
         A lane that was fetched a moment ago keeps waiting: a broker that refuses is not flooded.
         """
         now = monotonic()
         for lane in list(self._retries):
-            if now - lane.fetched_at >= HURRY_AFTER_S:
+            if now - lane.fetched_at >= HASTEN_AFTER_S:
                 with self._lock:
                     waits = self._retries.pop(lane, None) is not None
                 if waits:
@@ -288,7 +288,7 @@ class Intake:
         self._repeat(lane, wait_ms, str(error))
 
     def _repeat(self, lane: Lane, wait_ms: float, reason: str) -> None:
-        """Fetch again later, or as soon as somebody waits for it (`hurry`)."""
+        """Fetch again later, or as soon as somebody waits for it (`hasten`)."""
         turn = object()
         self._waiting[lane], self._retries[lane] = reason, turn
         self._engine.schedule_after(
@@ -296,7 +296,7 @@ class Intake:
         )
 
     def _retry(self, lane: Lane, turn: object) -> None:
-        """Fetch again, unless ``hurry`` did so already."""
+        """Fetch again, unless ``hasten`` did so already."""
         with self._lock:
             if self._retries.get(lane) is not turn:
                 return

@@ -252,12 +252,8 @@ class GroupMember(Generic[_Dispatch_co]):
             return command.answer(ResponseCode.SUCCESS)
         return self.parts.answer(command, self)
 
-    def is_busy(self) -> str | None:
-        """Say what is still being worked on, or None when idle.
-
-        Offsets that wait to be written are written at once, and fetches that failed are repeated:
-        only who waits for idleness asks.
-        """
+    def told(self) -> str | None:
+        """Say what is still being worked on, None when it is idle."""
         lanes = self.rebalancer.lanes
         for lane in lanes if self.dispatch.calls_program else ():
             head = lane.head()
@@ -277,20 +273,17 @@ class GroupMember(Generic[_Dispatch_co]):
             return f"{settled} messages are settled, and no broker has confirmed that yet"
         unwritten = self.offsets.unwritten
         if unwritten:
-            self.offsets.hurry()
             return f"{unwritten} offsets not written"
-        waiting = self.rebalancer.joining or self.intake.waiting
-        if waiting is not None:
-            self.intake.hurry()
-        return waiting
+        return self.rebalancer.joining or self.intake.waiting
 
-    def unrouted(self) -> list[str]:
-        """Return the subscribed topics of which no route is known; the retry topic is none."""
-        return self.rebalancer.unrouted()
+    def hasten(self) -> None:
+        """Write offsets that wait, and repeat fetches that failed: both in background.
 
-    def look_for_routes(self) -> None:
-        """Ask for the routes of these at once, in background."""
-        self.rebalancer.look_for_routes()
+        While there are messages their offsets change, so those are left to their time.
+        """
+        if not self.dispatch.unfinished and not any(lane.count for lane in self.lanes):
+            self.offsets.hasten()
+            self.intake.hasten()
 
     def begin_at(self, lane: Lane, offset: int) -> None:
         """Take a queue afresh at an offset: late results of what was cached do not move it."""

@@ -122,8 +122,8 @@ class OffsetTable(ABC):
         """Offsets of emptied queues that are not written yet."""
         return len(self._empty) + self._writing
 
-    def hurry(self) -> None:
-        """Write now what waits: somebody waits for this client to be idle."""
+    def hasten(self) -> None:
+        """Write now, in background, what waits for its time."""
         if self._flush_waits:
             self._flush_on_pool()
 

@@ -113,7 +113,6 @@ class Rebalancer:
     _known_routes: set[str] = field(factory=set, init=False)
     _route_waits: dict[str, tuple[float, int]] = field(factory=dict, init=False)
     _name_servers_silent: bool = field(default=False, init=False)
-    _ask_now: bool = field(default=False, init=False)
     _joining: list[str] = field(factory=list, init=False)
     _refused: set[str] = field(factory=set, init=False)
     _next: TimerHandle | None = field(default=None, init=False)
@@ -141,17 +140,6 @@ class Rebalancer:
         """
         topics = [topic for topic in self._joining if topic not in self._refused]
         return f"no queue of {', '.join(topics)} is taken yet" if topics else None
-
-    def unrouted(self) -> list[str]:
-        """Return the subscribed topics of which no route is known; the retry topic is none."""
-        known = self._engine.routes.subscribe_queues
-        topics = self._subscriptions.topics()
-        return [one for one in topics if not is_retry_topic(one) and known(one) is None]
-
-    def look_for_routes(self) -> None:
-        """Ask for the routes that are missing at once, in background."""
-        self._ask_now = True
-        self._engine.rebalance_soon(self._group)
 
     def run(self, budget_s: float = RUN_S) -> bool:
         """Rebalance all topics once; returns whether every topic is settled.
@@ -231,9 +219,6 @@ class Rebalancer:
         routes: dict[str, tuple[MessageQueue, ...] | None] = {}
         found = not self._announced
         self._name_servers_silent = False
-        if self._ask_now:
-            self._ask_now = False
-            self._route_waits.clear()
         for topic in sorted(self._subscriptions.topics(), key=is_retry_topic):
             if found and is_retry_topic(topic) and any(routes.values()):
                 self._announce()

@@ -47,6 +47,9 @@ class Clients:
     def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
         return ()
 
+    def hasten(self) -> None:
+        pass
+
 
 # -- looks ----------------------------------------------------------------------------------------
 

@@ -289,6 +289,9 @@ def test_a_broker_that_stops_while_it_is_asked_is_no_idle_one() -> None:
         def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
             return ()
 
+        def hasten(self) -> None:
+            pass
+
     settled = wait_until_settled(lambda: [Gone()], Activity(), timeout_s=0, check=False, groups="G")
 
     assert settled.busy == ("asked for ['G']",)
@@ -312,6 +315,9 @@ def test_traffic_between_two_clients_while_they_are_asked_makes_the_answer_void(
         def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
             return ()
 
+        def hasten(self) -> None:
+            pass
+
     stirring = Stirring()
 
     assert wait_until_settled(lambda: [stirring], Activity(), timeout_s=GUARD_S, check=True).ok
@@ -329,6 +335,9 @@ def test_who_is_in_the_middle_of_a_request_when_the_look_begins_is_waited_for() 
 
         def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
             return ()
+
+        def hasten(self) -> None:
+            pass
 
     idle, is_inside = Idle(), Event()
     asked: list[None] = []

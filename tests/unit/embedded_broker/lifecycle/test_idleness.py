@@ -1,11 +1,14 @@
-"""What the broker sees of clients that it cannot ask."""
+"""What the broker sees of clients that it cannot ask, and what it asks of those that it can."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.lifecycle.idleness import Idleness
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.transport.inproc import SubscribedRoute
+from tests.client_instances import AskedClient
 from tests.unit.embedded_broker.remoting.handlers.pop.pop_requests import (
     ack,
     handle,
@@ -162,3 +165,30 @@ def test_what_is_due_and_not_fired_yet_counts(broker: EmbeddedBroker) -> None:
     assert reason.endswith("is due")
     clock.advance(0)
     assert list(idleness.busy(None)) == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "brokers", "looks"),
+    [
+        ("T", None, True),
+        ("T", {"a-broker-that-left"}, True),
+        ("T", {"broker-a"}, False),
+        ("Missing", None, False),
+        ("Missing", {"broker-a"}, False),
+    ],
+    ids=["no route", "an old route", "the route", "no topic", "a topic that was deleted"],
+)
+def test_a_client_looks_at_its_routes_where_it_lacks_that_of_a_topic_that_exists(
+    broker: EmbeddedBroker, topic: str, brokers: set[str] | None, looks: bool
+) -> None:
+    client = AskedClient()
+    known = None if brokers is None else frozenset(brokers)
+    client.routes = [SubscribedRoute("G", topic, known)]
+    (resident,) = broker.clock.residents()
+    assert isinstance(resident, Idleness)
+    resident._clients.enter(client, "asked")
+
+    resident.hasten()
+
+    assert (client.hastened, client.looked) == (1, looks)
+    assert bool(busy(broker)) == looks

@@ -11,7 +11,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
-from rocketmq_py.transport.inproc import Existing
+from tests.client_instances import AskedClient
 
 ASK = RequestCode.GET_ROUTEINFO_BY_TOPIC
 ADDRESS = "inproc-test.invalid:10911"
@@ -23,7 +23,7 @@ class Box:
     def __init__(self) -> None:
         self.answers: list[RemotingCommand] = []
         self.ended = 0
-        self.busy: str | None = None
+        self.client = AskedClient()
 
     def deliver(self, frames: list[bytes]) -> None:
         for data in frames:
@@ -31,12 +31,6 @@ class Box:
 
     def closed(self) -> None:
         self.ended += 1
-
-    def is_busy(self) -> str | None:
-        return self.busy
-
-    def unrouted(self, existing: Existing) -> list[tuple[str, str]]:
-        return [("G", "T")] if "T" in existing else []
 
 
 @pytest.fixture
@@ -168,10 +162,10 @@ def test_clients_can_be_asked_whether_they_are_busy_also_after_their_connection_
     adapter.close()
     assert clients.busy(()) == []
 
-    box.busy = "one message in its listener"
+    box.client.busy = "one message in its listener"
 
     assert clients.busy(()) == ["client test: one message in its listener"]
     assert clients.busy(["test"]) == []
-    assert clients.unrouted({"T": ["broker-a"]}) == [("test", "G", "T")]
+    assert clients.all() == [(box.client, "test")]
     del box
     assert clients.busy(()) == []

@@ -21,6 +21,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.transport.inproc import SubscribedRoute
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster, route_of
 from tests.waiting import until
@@ -41,7 +42,7 @@ class Consumer:
         self.rebalanced = threading.Semaphore(0)
         self.persisted = threading.Semaphore(0)
         self.busy: str | None = None
-        self.looked = 0
+        self.hastened = 0
         self.lost: list[str] = []
         self.fails = False
         self._subscriptions = [SubscriptionData.parse(topic, "a || b", 5)]
@@ -72,14 +73,11 @@ class Consumer:
             raise ValueError("on purpose")
         return command.answer(0, "served") if command.code == 307 else None
 
-    def is_busy(self) -> str | None:
+    def told(self) -> str | None:
         return self.busy
 
-    def unrouted(self) -> list[str]:
-        return ["Missing"]
-
-    def look_for_routes(self) -> None:
-        self.looked += 1
+    def hasten(self) -> None:
+        self.hastened += 1
 
 
 def test_a_heartbeat_names_every_group_and_subscription(
@@ -286,7 +284,7 @@ def test_notice_40_makes_the_consumer_of_its_group_rebalance(
     broker.peers[0].send(RemotingCommand(code, flag=2, ext_fields=fields))
     broker.peers[0].send(RemotingCommand(307, opaque=7))
     broker.wait_for(3)  # the answer to that: the notice has been read before
-    until(lambda: instance.is_busy() is None)
+    until(lambda: instance.told() is None)
     assert {one.group for one in consumers if one.rebalanced.acquire(blocking=False)} == turns
 
 
@@ -328,7 +326,7 @@ def test_consumers_rebalance_in_turn_and_each_again_when_asked_meanwhile(
     for consumer in (first, second):
         instance.register_consumer(consumer.group, consumer)
     instance.rebalance_soon("A")
-    until(lambda: instance.is_busy() is None)
+    until(lambda: instance.told() is None)
     assert turns == ["A", "A", "B"]
 
 
@@ -424,35 +422,50 @@ def test_a_request_that_nobody_can_take_is_a_warning_while_the_client_runs(
     ]
 
 
-def test_the_instance_tells_which_routes_are_missing_and_asks_for_what_exists(
-    instance: ClientInstance,
+def test_the_instance_tells_which_routes_it_knows_and_asks_for_those_that_are_missing(
+    cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
-    consumer = Consumer()
-    instance.register_consumer("C", consumer)
-    assert instance.unrouted({"Another": ["broker-a"]}) == [("C", "Missing")]
-    assert consumer.looked == 0
-    assert instance.unrouted({"Missing": ["broker-a"]}) == [("C", "Missing")]
-    assert consumer.looked == 1
+    cluster.routes["New"] = cluster.routes["T"]
+    known = frozenset(one.broker_name for one in cluster.routes["T"].broker_datas)
+    consumers = [Consumer(topic, topic=topic) for topic in ("T", "New", "%RETRY%G")]
+    for consumer in consumers:
+        instance.register_consumer(consumer.group, consumer)
+    instance.routes.update("T")
+    lacking = [SubscribedRoute("T", "T", known), SubscribedRoute("New", "New", None)]
+    assert instance.subscribed_routes() == lacking
+
+    instance.look_at_routes()
+
+    assert consumers[1].rebalanced.acquire(timeout=5)
+    assert instance.subscribed_routes()[1] == SubscribedRoute("New", "New", known)
     instance.end(1)
-    assert instance.unrouted({"Missing": ["broker-a"]}) == []
+    assert instance.subscribed_routes() == []
+
+
+def test_every_consumer_hastens(instance: ClientInstance) -> None:
+    consumers = [Consumer(group) for group in ("A", "B")]
+    for consumer in consumers:
+        instance.register_consumer(consumer.group, consumer)
+    instance.hasten()
+    assert [one.hastened for one in consumers] == [1, 1]
 
 
 def test_the_instance_knows_who_is_busy(instance: ClientInstance) -> None:
     consumer = Consumer()
     instance.register_consumer("C", consumer)
-    assert instance.is_busy() is None
+    assert instance.told() is None
     consumer.busy = "3 messages cached"
-    assert instance.is_busy() == "C: 3 messages cached"
+    assert instance.told() == "C: 3 messages cached"
     consumer.busy = None
 
     book = instance.activity.open("producer P", "sends in flight")
     with book.working():
-        assert instance.is_busy() == "producer P: 1 sends in flight"
+        assert instance.told() == "producer P: 1 sends in flight"
         instance.activity.close(book)
-        assert instance.is_busy() is None
+        assert instance.told() is None
     hold = threading.Event()
     instance.submit(hold.wait, 10)
-    assert instance.is_busy() == "1 background tasks"
+    assert instance.told() == "1 background tasks"
     hold.set()
 
 

@@ -19,6 +19,7 @@ from rocketmq_py.transport import inproc_channel
 from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.inproc import InprocConnection, Mailbox
 from rocketmq_py.transport.inproc_channel import InprocChannel
+from tests.client_instances import AskedClient
 from tests.unit.rocketmq_py.transport.conftest import begun
 
 
@@ -81,7 +82,12 @@ def channel(server: Server, asked: list[RemotingCommand]) -> Iterator[InprocChan
     timer.close(5)
 
 
-def connected(server: Server, timer: Timer, asked: list[RemotingCommand]) -> InprocChannel:
+def connected(
+    server: Server,
+    timer: Timer,
+    asked: list[RemotingCommand],
+    client: AskedClient | None = None,
+) -> InprocChannel:
     def on_request(_: Channel, request: RemotingCommand) -> None:
         asked.append(request)
 
@@ -93,8 +99,7 @@ def connected(server: Server, timer: Timer, asked: list[RemotingCommand]) -> Inp
         permits=100,
         on_request=on_request,
         on_closed=lambda _: None,
-        is_busy=lambda: f"{len(asked)} requests to serve" if asked else None,
-        unrouted=lambda existing: [("G", "T")] if "T" in existing else [],
+        client=client or AskedClient(),
     )
 
 
@@ -179,14 +184,9 @@ def test_a_forked_child_forgets_the_server_without_a_word(
     assert (channel.is_open, server.open) == (False, True)
 
 
-def test_the_server_can_ask_what_the_client_still_works_on(
-    channel: InprocChannel, server: Server
-) -> None:
-    channel.invoke(RemotingCommand(1), 5_000)
+def test_the_server_can_ask_the_client(server: Server, timer: Timer) -> None:
+    client = AskedClient()
+    channel = connected(server, timer, [], client)
     assert server.mailbox is not None
-    assert server.mailbox.is_busy() is None
-    assert server.mailbox.unrouted({"T": ["broker-a"]}) == [("G", "T")]
-
-    server.push([RemotingCommand(40, flag=2).encode()])
-
-    assert server.mailbox.is_busy() == "1 requests to serve"
+    assert server.mailbox.client is client
+    channel.close()

@@ -244,13 +244,13 @@ def test_a_failed_pull_is_repeated_at_once_and_only_once_when_somebody_waits_for
     bench.engine.complete_pull(RemotingConnectException("gone"))
     assert "gone" in str(bench.loop.waiting)
 
-    bench.loop.hurry()
+    bench.loop.hasten()
     bench.engine.run_tasks()
     assert bench.engine.pulls == []  # it was pulled a moment ago
 
     now[0] += 0.02
-    bench.loop.hurry()
-    bench.loop.hurry()
+    bench.loop.hasten()
+    bench.loop.hasten()
     bench.engine.run_tasks()
     assert len(bench.engine.pulls) == 1
     assert bench.loop.waiting is None

@@ -101,12 +101,12 @@ def test_queues_that_run_empty_are_written_at_once_and_then_together(
 def test_what_waits_is_written_now_when_somebody_waits_for_the_client(
     table: Table, engine: FakeEngine
 ) -> None:
-    table.hurry()
+    table.hasten()
     assert engine.tasks == []
     table.persist_soon(FIRST)
     table.update(SECOND, 2)
     table.persist_soon(SECOND)
-    table.hurry()
+    table.hasten()
     engine.run_tasks()
     assert table.written[-1] == {SECOND: 2}
     assert table.unwritten == 0

@@ -166,21 +166,6 @@ def test_a_topic_without_a_route_is_asked_again_from_100_ms_up_to_a_second(
     assert bench.engine.route_questions.count("T") <= asked + 1
 
 
-def test_a_missing_route_is_asked_for_at_once_when_somebody_says_that_it_exists() -> None:
-    bench = Bench()
-    known, bench.engine.name_server = bench.engine.name_server, {}
-    bench.rebalancer.run()
-    bench.engine.name_server = known
-    assert bench.rebalancer.unrouted() == ["T"]
-    assert not bench.rebalancer.run()
-
-    bench.rebalancer.look_for_routes()
-
-    assert bench.rebalancer.run()
-    assert bench.rebalancer.unrouted() == []
-    assert bench.mine() == [0, 1, 2, 3]
-
-
 def test_a_topic_with_a_route_of_which_no_queue_could_be_taken_is_told() -> None:
     bench = Bench()
     bench.no_offset = set(queues_of("T", 4))
