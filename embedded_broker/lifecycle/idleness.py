@@ -9,7 +9,7 @@ here yet, and counts as busy until it is. Must not know: who waits for that. Rea
 for what was handed out.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import define, field
 
@@ -22,7 +22,6 @@ from embedded_broker.tables.consumers.registry import ConsumerGroup
 from rocketmq_py.protocol.bodies.heartbeat import CONSUME_PASSIVELY
 from rocketmq_py.protocol.codes import PERM_READ
 from rocketmq_py.protocol.names import is_group_topic
-from rocketmq_py.transport.inproc import LocalClient
 
 
 @define(eq=False)
@@ -112,7 +111,7 @@ class Idleness:
         ]
         lacks += [
             (group, name, topic)
-            for _, name, group, topic in self._lacks(existing)
+            for name, group, topic in self._clients.lacks(existing)
             if groups is None or group in groups
         ]
         for group, client, topic in lacks:
@@ -129,24 +128,7 @@ class Idleness:
         """
         with self._parts.door.quiet:
             existing = self._namesrv.routes.holders()
-        lacking = {client for client, *_, topic in self._lacks(existing) if topic in existing}
-        for client, _ in self._clients.all():
-            client.hasten()
-            if client in lacking:
-                client.look_at_routes()
-
-    def _lacks(
-        self, existing: Mapping[str, Collection[str]]
-    ) -> Iterator[tuple[LocalClient, str, str, str]]:
-        """Give client, its name, group and topic where the client knows no route, or an old one.
-
-        ``existing``: the topics that there are, each with the names of its brokers.
-        """
-        for client, name in self._clients.all():
-            for group, topic, brokers in client.subscribed_routes():
-                now = existing.get(topic)
-                if brokers is None or (now is not None and brokers != frozenset(now)):
-                    yield client, name, group, topic
+        self._clients.hasten(existing)
 
     def _has_joined(self, seeker: Seeker) -> bool:
         """Whether a group of the consumer subscribes to the topic by heartbeat. Under the door."""

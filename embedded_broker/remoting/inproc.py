@@ -6,10 +6,11 @@ registry and the words both sides speak, ``embedded_broker/remoting/server.py`` 
 """
 
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from threading import Event, Lock
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from attrs import define, field
@@ -19,6 +20,8 @@ from embedded_broker.remoting.requests import Connection
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
 
+Existing: TypeAlias = Mapping[str, Collection[str]]
+"""The topics that there are, each with the names of the brokers that have it."""
 LOOPBACK = "127.0.0.1"
 BACK_S = 30.0
 """How long a client waits at most for a server that is to come back."""
@@ -75,15 +78,39 @@ class LocalClients:
         with self._lock:
             self._names[client] = name
 
-    def all(self) -> list[tuple[registry.LocalClient, str]]:
-        """Give the clients that there are, each with its name."""
+    def busy(self, without: Container[str]) -> list[str]:
+        """Ask every client but those by name; give name and reason of those that are busy."""
+        asked = ((name, client.told()) for client, name in self._now() if name not in without)
+        return [f"client {name}: {reason}" for name, reason in asked if reason is not None]
+
+    def lacks(self, existing: Existing) -> list[tuple[str, str, str]]:
+        """Give client, group and topic of subscriptions without a route, or with an old one."""
+        return [
+            (name, one.group, one.topic)
+            for client, name in self._now()
+            for one in client.subscribed_routes()
+            if _is_lacking(one, existing)
+        ]
+
+    def hasten(self, existing: Existing) -> None:
+        """Let clients do at once what only waits for its time.
+
+        So those ask for routes that lack the present one of a topic that exists.
+        """
+        for client, _ in self._now():
+            client.hasten()
+            routes = client.subscribed_routes()
+            if any(one.topic in existing and _is_lacking(one, existing) for one in routes):
+                client.look_at_routes()
+
+    def _now(self) -> list[tuple[registry.LocalClient, str]]:
         with self._lock:
             return list(self._names.items())
 
-    def busy(self, without: Container[str]) -> list[str]:
-        """Ask every client but those by name; give name and reason of those that are busy."""
-        asked = ((name, client.told()) for client, name in self.all() if name not in without)
-        return [f"client {name}: {reason}" for name, reason in asked if reason is not None]
+
+def _is_lacking(route: registry.SubscribedRoute, existing: Existing) -> bool:
+    now = existing.get(route.topic)
+    return route.brokers is None or (now is not None and route.brokers != frozenset(now))
 
 
 @define(eq=False)

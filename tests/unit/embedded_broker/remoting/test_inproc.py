@@ -166,6 +166,7 @@ def test_clients_can_be_asked_whether_they_are_busy_also_after_their_connection_
 
     assert clients.busy(()) == ["client test: one message in its listener"]
     assert clients.busy(["test"]) == []
-    assert clients.all() == [(box.client, "test")]
+    box.client.routes = [registry.SubscribedRoute("G", "T", None)]
+    assert clients.lacks({}) == [("test", "G", "T")]
     del box
     assert clients.busy(()) == []
