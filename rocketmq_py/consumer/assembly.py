@@ -274,7 +274,7 @@ def _in_order(
     workers: Workers | None,
 ) -> Dispatching:
     orderly = OrderlyDispatch(
-        **_given(workers),
+        pool=workers,
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,
@@ -295,10 +295,6 @@ def _in_order(
     )
 
 
-def _given(workers: Workers | None) -> dict[str, Any]:
-    return {} if workers is None else {"pool": workers}
-
-
 def _on_pool(
     basis: Basis[PushConsumerConfig],
     flow: Flow,
@@ -306,7 +302,7 @@ def _on_pool(
     workers: Workers | None,
 ) -> Dispatching:
     pool = PoolDispatch(
-        **_given(workers),
+        pool=workers,
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,

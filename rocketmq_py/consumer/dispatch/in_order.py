@@ -12,29 +12,23 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from attrs import define, field
 
-from rocketmq_py.client.background import WorkerPool
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.clock import Clock, monotonic
+from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.core.delivery import Settlement
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.locks import QueueLocks
 from rocketmq_py.consumer.core.outcome import DEAD, DONE, Dead, Done, Hold, Outcome
-from rocketmq_py.consumer.core.progress import Progress
 from rocketmq_py.consumer.dispatch.listener_calls import (
     MINUTE_MS,
     NO_ROOM_WAIT_MS,
-    Handler,
-    HandlingSettings,
-    ListenerCalls,
+    DispatchSettings,
+    ListenerDispatch,
     Verdict,
-    Workers,
 )
 from rocketmq_py.consumer.dispatch.pool import NOT_READY
-from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.send_result import MessageQueue
@@ -51,11 +45,9 @@ TOLD_FROM = 16
 _LOOK_AGAIN = Hold(LOOK_AGAIN_MS)
 
 
-class OrderlySettings(HandlingSettings, Protocol):
+class OrderlySettings(DispatchSettings, Protocol):
     """Threads, batches and retries of orderly calls; see `PushConsumerConfig`."""
 
-    consume_thread_min: int
-    consume_message_batch_max_size: int
     max_reconsume_times: int
     suspend_current_queue_time_millis: int
 
@@ -79,44 +71,14 @@ class _Order:
 
 
 @define(eq=False, repr=False, kw_only=True)
-class OrderlyDispatch:
+class OrderlyDispatch(ListenerDispatch[OrderlySettings]):
     """Orderly listener calls of one consumer; without `locks` the queues are nobody else's."""
 
-    _group: str
-    _engine: ClientInstance
-    _settings: OrderlySettings
-    _progress: Progress
-    _handler: Handler
-    _clock: Clock
-    _hooks: Hooks = field(factory=Hooks)
     _locks: QueueLocks | None
     _mutex: threading.Lock = field(factory=threading.Lock, init=False)
     _orders: dict[Lane, _Order] = field(factory=dict, init=False)
     _leaving: dict[MessageQueue, _Order] = field(factory=dict, init=False)
     _closes: bool = field(default=False, init=False)
-    calls: ListenerCalls = field(init=False)
-    pool: Workers = field()
-
-    @calls.default
-    def _own_calls(self) -> ListenerCalls:
-        return ListenerCalls(
-            group=self._group,
-            engine=self._engine,
-            settings=self._settings,
-            handler=self._handler,
-            clock=self._clock,
-            plan=self._plan,
-            bury=self._progress.plan,
-            hooks=self._hooks,
-        )
-
-    @pool.default
-    def _own_pool(self) -> Workers:
-        return WorkerPool(
-            f"rocketmq-consume-{self._group}",
-            self._settings.consume_thread_min,
-            schedule_after=self._engine.schedule_after,
-        )
 
     # --- messages ---------------------------------------------------------------------------
 
@@ -129,21 +91,10 @@ class OrderlyDispatch:
             order.waiting.extend(messages)
         self._give_turn(lane, order)
 
-    calls_program: ClassVar = True
-
-    @property
-    def unfinished(self) -> int:
-        """Listener calls that wait or run."""
-        return self.pool.unfinished
-
-    def resize(self, threads: int) -> None:
-        """Change the number of threads."""
-        self.pool.resize(threads)
-
     def close(self, timeout: float) -> bool:
         """Drop what waits and wait for running listeners; False when one still runs."""
         self._closes = True
-        return self.calls.close(self.pool, timeout)
+        return super().close(timeout)
 
     def sweep(self, lanes: Iterable[Lane]) -> int:
         """Take back what the program has not settled `consume_timeout` minutes after it got it.
@@ -404,8 +355,9 @@ class OrderlyDispatch:
 
     # --- what a program settles -------------------------------------------------------------
 
-    def _plan(self, _lane: Lane, _message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+    def plan(self, lane: Lane, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         """Let the queue wait for any number of milliseconds."""
+        del lane, message
         if delay_ms is None:
             delay_ms = self._settings.suspend_current_queue_time_millis
         return Hold(delay_ms), delay_ms

@@ -3,7 +3,7 @@
 `ListenerCalls` decompresses bodies within the consumer's room, stamps the start of the call, lets a
 handler (``../listening.py``) see the messages, and gives back what became of them; hooks see both
 ends of it. Which messages form a call, and on which thread it runs, is decided by the modules
-beside this one.
+beside this one, whose dispatches are each a `ListenerDispatch`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,21 @@ from concurrent.futures import Future
 from contextlib import suppress
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+)
 
 from attrs import define, field
 
 from rocketmq_py.client.activity import Book
+from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.core.delivery import Delivery, Plan, Settle, Settlement
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Done, Outcome
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.clock import Clock
     from rocketmq_py.consumer.core.lane import Lane
+    from rocketmq_py.consumer.core.progress import Progress
     from rocketmq_py.consumer.dispatch.bodies import Unpacked
     from rocketmq_py.message import MessageExt
     from rocketmq_py.send_result import MessageQueue
@@ -289,3 +300,73 @@ class ListenerCalls:
             message.reconsume_times + 1,
             error,
         )
+
+
+class DispatchSettings(HandlingSettings, Protocol):
+    """Threads and batches of listener calls; see `PushConsumerConfig`."""
+
+    consume_thread_min: int
+    consume_message_batch_max_size: int
+
+
+_Settings_co = TypeVar("_Settings_co", bound=DispatchSettings, covariant=True)
+
+
+@define(eq=False, repr=False, kw_only=True)
+class ListenerDispatch(Generic[_Settings_co]):
+    """What every dispatch to a listener has: the calls of one consumer, and who runs them.
+
+    `clock` stamps the start of each call, and tells a sweep how old it is. `pool` runs the calls:
+    threads of its own, unless something else is given.
+    """
+
+    _group: str
+    _engine: ClientInstance
+    _settings: _Settings_co
+    _progress: Progress
+    _handler: Handler
+    _clock: Clock
+    _hooks: Hooks = field(factory=Hooks)
+    _given_pool: Workers | None = field(default=None, alias="pool")
+    calls: ListenerCalls = field(init=False)
+    pool: Workers = field(init=False)
+
+    calls_program: ClassVar = True
+
+    @calls.default
+    def _own_calls(self) -> ListenerCalls:
+        return ListenerCalls(
+            group=self._group,
+            engine=self._engine,
+            settings=self._settings,
+            handler=self._handler,
+            clock=self._clock,
+            plan=self.plan,
+            bury=self._progress.plan,
+            hooks=self._hooks,
+        )
+
+    @pool.default
+    def _pool_or_own(self) -> Workers:
+        return self._given_pool or WorkerPool(
+            f"rocketmq-consume-{self._group}",
+            self._settings.consume_thread_min,
+            schedule_after=self._engine.schedule_after,
+        )
+
+    def plan(self, lane: Lane, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
+        """Say how and when a message comes again that a program puts off; see `Progress.plan`."""
+        return self._progress.plan(lane, message, delay_ms)
+
+    @property
+    def unfinished(self) -> int:
+        """Listener calls that wait or run."""
+        return self.pool.unfinished
+
+    def resize(self, threads: int) -> None:
+        """Change the number of threads."""
+        self.pool.resize(threads)
+
+    def close(self, timeout: float) -> bool:
+        """Drop what waits and wait for running listeners; False when one still runs."""
+        return self.calls.close(self.pool, timeout)

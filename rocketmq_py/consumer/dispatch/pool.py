@@ -8,27 +8,19 @@ must not know where messages come from. Facts:
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import ClassVar, Protocol
 
 from attrs import define, field
 
-from rocketmq_py.client.background import WorkerPool
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.clock import Clock
 from rocketmq_py.consumer.core.delivery import SETTLED
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DONE, Done, Later, Outcome
-from rocketmq_py.consumer.core.progress import Progress
 from rocketmq_py.consumer.dispatch.listener_calls import (
     MINUTE_MS,
     NO_ROOM_WAIT_MS,
-    Handler,
-    HandlingSettings,
-    ListenerCalls,
+    DispatchSettings,
+    ListenerDispatch,
     Verdict,
-    Workers,
 )
-from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.sysflag import COMPRESSED, WRAPPED
@@ -46,13 +38,6 @@ NOT_READY = COMPRESSED | WRAPPED
 """Flags of a body that is worked on before a listener gets it."""
 
 
-class PoolSettings(HandlingSettings, Protocol):
-    """Threads and batches of listener calls; see `PushConsumerConfig`."""
-
-    consume_thread_min: int
-    consume_message_batch_max_size: int
-
-
 class PoolCall(partial[object]):
     """One listener call that waits for a worker: of a function of a lane and its messages."""
 
@@ -64,44 +49,10 @@ class PoolCall(partial[object]):
 
 
 @define(eq=False, repr=False, kw_only=True)
-class PoolDispatch:
-    """Listener calls of one consumer.
+class PoolDispatch(ListenerDispatch[DispatchSettings]):
+    """Listener calls of one consumer."""
 
-    `clock` stamps the start of each call and tells the sweep how old it is. `pool` runs the calls:
-    threads of its own, unless something else is given.
-    """
-
-    _group: str
-    _engine: ClientInstance
-    _settings: PoolSettings
-    _progress: Progress
-    _handler: Handler
-    _clock: Clock
-    _hooks: Hooks = field(factory=Hooks)
     _waits: int = field(default=0, init=False)
-    calls: ListenerCalls = field(init=False)
-    pool: Workers = field()
-
-    @calls.default
-    def _own_calls(self) -> ListenerCalls:
-        return ListenerCalls(
-            group=self._group,
-            engine=self._engine,
-            settings=self._settings,
-            handler=self._handler,
-            clock=self._clock,
-            plan=self._progress.plan,
-            bury=self._progress.plan,
-            hooks=self._hooks,
-        )
-
-    @pool.default
-    def _own_pool(self) -> Workers:
-        return WorkerPool(
-            f"rocketmq-consume-{self._group}",
-            self._settings.consume_thread_min,
-            schedule_after=self._engine.schedule_after,
-        )
 
     def deliver(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         """Queue listener calls for messages that are in their lane already."""
@@ -135,21 +86,6 @@ class PoolDispatch:
                 )
                 swept += 1
         return swept
-
-    calls_program: ClassVar = True
-
-    @property
-    def unfinished(self) -> int:
-        """Listener calls that wait or run."""
-        return self.pool.unfinished
-
-    def resize(self, threads: int) -> None:
-        """Change the number of threads."""
-        self.pool.resize(threads)
-
-    def close(self, timeout: float) -> bool:
-        """Drop what waits and wait for running listeners; False when one still runs."""
-        return self.calls.close(self.pool, timeout)
 
     def _run(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         if lane.dropped:
