@@ -5,7 +5,7 @@ everything behind itself (`NettyDecoder`, `NettyEncoder`). This module must not 
 says: that is `command`. It does no I/O: feed what arrived, take what is complete.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -212,12 +212,6 @@ def encode_head(
     if length + _LENGTH_SIZE > frame_size_max:
         raise FrameError(0, "length", length, f"at most {frame_size_max - _LENGTH_SIZE}")
     return _HEAD.pack(length, serialize_type << 24 | header_size) + header
-
-
-def encode_headers(serialize_type: int, headers: Iterable[bytes]) -> list[bytes]:
-    """Build a frame without body for each header, none of which may be near the limit."""
-    pack, kind = _HEAD.pack, serialize_type << 24
-    return [pack(len(one) + _LENGTH_SIZE, kind | len(one)) + one for one in headers]
 
 
 def encode_frame(

@@ -88,28 +88,6 @@ class MessageColumns(Sequence[Item]):
         return isinstance(texts, EvenProperties) or len(set(map(len, texts))) == 1
 
 
-@define(slots=True, eq=False)
-class EvenTexts(Sequence[bytes]):
-    """Texts that differ in nothing but their middles, all of one size; each is made when asked for.
-
-    Such are the properties of nearly every batch: no two messages have the same UNIQ_KEY.
-    """
-
-    before: bytes
-    middles: Sequence[bytes]
-    after: bytes
-
-    def __len__(self) -> int:
-        return len(self.middles)
-
-    def __iter__(self) -> Iterator[bytes]:
-        before, after = self.before, self.after
-        return (before + middle + after for middle in self.middles)
-
-    def __getitem__(self, at: int) -> bytes:  # type: ignore[override] # no slices
-        return self.before + self.middles[at] + self.after
-
-
 def read_even_items(body: bytes, most: int) -> BatchColumns | None:
     """Read the body of a batch whose items all have the sizes of the first one.
 

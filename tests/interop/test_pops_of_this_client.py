@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rocketmq_py import DefaultMQProducer, Message
+from rocketmq_py.admin import AdminClient
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.consumer.core.pop_calls import (
     PopAnswer,
@@ -128,8 +129,8 @@ def assignments(teller: Teller, instance: ClientInstance) -> None:
     instance.register_consumer(GROUP, IdleMember(GROUP, EVERYTHING))
     instance.send_heartbeats()
     teller.assigned()
-    for answer in teller.calls.ask_request_mode(TOPIC, "POP").values():
-        assert answer.result(ANSWER_S).code == 0
+    with AdminClient(namesrv_addr=instance.config.namesrv_addr) as admin:
+        admin.set_request_mode(TOPIC, GROUP, "POP")
     teller.assigned()
 
 

@@ -2,7 +2,7 @@
 
 In POP mode brokers hand out messages one by one and hide each from the group until it is acked or
 its time is over; the `Receipt` of a message says which delivery is meant. `PopCalls` sends requests
-400, 401, 200050, 200051, 200053 and 200151 and waits for nothing; every failure is in the future.
+400, 200050, 200051, 200053 and 200151 and waits for nothing; every failure is in the future.
 The ``read_`` functions read the answers and may take a while, so they are not for the thread that
 completes a future. This module must not know when something is asked. Facts: ``MQClientAPIImpl``
 (``processPopResponse``), ``ExtraInfoUtil``. Read on: ``../../protocol/pop_handles.py``.
@@ -31,7 +31,6 @@ from rocketmq_py.protocol.bodies.pop import (
     PULL,
     BatchAck,
     BatchAckRequest,
-    MessageRequestMode,
     QueryAssignmentRequest,
     QueryAssignmentResponse,
 )
@@ -204,23 +203,6 @@ class PopCalls:
             RemotingCommand(RequestCode.QUERY_ASSIGNMENT, body=body.encode(standard=True)),
             timeout_ms,
         )
-
-    def ask_request_mode(
-        self, topic: str, mode: str, *, share_queues: int = 0
-    ) -> dict[str, Future[RemotingCommand]]:
-        """Set at every broker of the topic whether the group pulls or pops it (401).
-
-        ``share_queues``: how many neighbours' queues each member pops, too; 0 for all queues.
-        """
-        body = MessageRequestMode(topic, self._group, mode, share_queues).encode(standard=True)
-        return {
-            broker_name: self._engine.remoting.invoke_async(
-                address,
-                RemotingCommand(RequestCode.SET_MESSAGE_REQUEST_MODE, body=body),
-                CALL_TIMEOUT_MS,
-            )
-            for broker_name, address in self._engine.routes.master_addresses(topic)
-        }
 
     def ask_pop(self, ask: PopAsk) -> Future[RemotingCommand]:
         """Take messages and hide them (200050); see `read_pop`."""

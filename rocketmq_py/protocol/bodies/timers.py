@@ -58,11 +58,6 @@ class TimerCheckpoint:
             return cls(*_OLD_FIELDS.unpack_from(data))
         raise RecordError(0, "timer checkpoint", f"{len(data)} bytes, at least 32 are needed")
 
-    @property
-    def version_key(self) -> tuple[int, int, int]:
-        """What data versions are compared by: state version, counter, timestamp."""
-        return (self.state_version, self.counter, self.timestamp)
-
     def same_positions(self, other: TimerCheckpoint) -> bool:
         """Say whether both name the same read time and positions."""
         return self.encode()[:32] == other.encode()[:32]

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import DefaultMQProducer, Message
+from rocketmq_py.admin import AdminClient
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.consumer.core.pop_calls import (
     ALL_QUEUES,
@@ -157,6 +158,6 @@ def test_a_group_pops_a_topic_once_that_is_set(popper: Popper) -> None:
     pulled = assigned()
     assert pulled is not None
     assert {(one.queue.topic, one.mode) for one in pulled} == {("T", "PULL")}
-    ((broker_name, answer),) = popper.calls.ask_request_mode("T", "POP").items()
-    assert (broker_name, answer.result(10).code) == (popper.broker.broker_name, 0)
+    with AdminClient(namesrv_addr=popper.broker.namesrv_addr) as admin:
+        admin.set_request_mode("T", GROUP, "POP")
     assert assigned() == [Assignment(evolve(popper.queue, queue_id=ALL_QUEUES), "POP")]

@@ -25,9 +25,8 @@ def test_a_check_point_is_56_bytes_and_32_are_read_too() -> None:
         TimerCheckpoint.decode(bytes(31))
 
 
-def test_check_points_are_compared_by_state_counter_and_time() -> None:
+def test_check_points_are_compared_by_their_positions() -> None:
     one = TimerCheckpoint(state_version=1, timestamp=9, counter=3)
-    assert one.version_key == (1, 3, 9)
     assert one.same_positions(TimerCheckpoint())
     copy = one.copy()
     copy.last_read_time_ms = 5
