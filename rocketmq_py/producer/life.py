@@ -8,6 +8,7 @@ Must not know the calls that an application makes; the tests of these two prove 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,13 +45,13 @@ class ProducerLife(Client):
         self._engine: ProducerEngine | None = None
 
     @property
+    @abstractmethod
     def config(self) -> ProducerConfig:
         """The settings."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _fix(self) -> None:
         """Refuse from now on to assign settings that the start has read."""
-        raise NotImplementedError
 
     def start(self, *, check: bool = False) -> None:
         """Get ready to send; no server needs to be reachable unless ``check``.
