@@ -148,12 +148,14 @@ class Consumer(PushConsumerConfig, GroupFace[Membership]):
 
         Waits up to ``timeout`` seconds (default: ``await_termination_millis_when_shutdown``) for
         running listeners, then writes offsets and tells the brokers. Iterations end at once. What
-        is not settled by then comes again elsewhere. May be called again, and from any loop.
+        is not settled by then comes again elsewhere. May be called again, and from any loop. A
+        listener may call it, too, which is not waited for then: it acks its message before.
         """
         leave, receiver = self._member.leave(timeout), self._member.receiver
         if receiver is not None:
             if receiver.outcomes.loop is running_loop():
                 receiver.close()
+                receiver.let_caller_wait()
             else:
                 receiver.outcomes.call(receiver.close)
         await asyncio.to_thread(leave)

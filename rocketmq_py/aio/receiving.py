@@ -12,8 +12,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import TypeAlias
+
+from attrs import define
 
 from rocketmq_py.aio.delivery import Delivery
 from rocketmq_py.aio.outcomes import Outcomes
@@ -45,6 +48,9 @@ class Receiver(ABC):
     def close(self) -> None:
         """Hand nothing over any more, on the loop's thread."""
         self.is_closed = True
+
+    def let_caller_wait(self) -> None:  # noqa: B027 - only listeners are waited for
+        """Let an end that a listener waits for not wait for this listener, on the loop's thread."""
 
 
 class Iterating(Receiver):
@@ -113,6 +119,24 @@ class Iterating(Receiver):
         return None
 
 
+@define(eq=False)
+class _Place:
+    """A running listener of a receiver, one of those for which the consumer's end waits."""
+
+    receiver: Receiver
+    is_given_back: bool = False
+
+    def give_back(self) -> None:
+        """Let another message have it; idempotent."""
+        if not self.is_given_back:
+            self.is_given_back = True
+            self.receiver.workers.give_back()
+
+
+_place_here: ContextVar[_Place | None] = ContextVar("_place_here", default=None)
+"""The place of the listener that runs here; tasks that it makes, as ``wait_for`` does, have it."""
+
+
 class Listening(Receiver):
     """Starts a task of the listener for each delivery."""
 
@@ -120,7 +144,7 @@ class Listening(Receiver):
         super().__init__(outcomes)
         self._group = group
         self._listener = listener
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], _Place] = {}
 
     def take(self, delivery: core.Delivery) -> None:
         """Hold its place, and begin on the loop's thread."""
@@ -131,15 +155,22 @@ class Listening(Receiver):
         if self.is_closed:
             self.workers.give_back()
             return
-        task = self.outcomes.loop.create_task(self._handle(delivery))
-        self._tasks.add(task)  # the loop itself keeps no task alive
+        place = _Place(self)
+        task = self.outcomes.loop.create_task(self._handle(delivery, place))
+        self._tasks[task] = place  # the loop itself keeps no task alive
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self.workers.give_back()
+        self._tasks.pop(task).give_back()
 
-    async def _handle(self, delivery: core.Delivery) -> None:
+    def let_caller_wait(self) -> None:
+        """Give the place of the listener back that runs here, if it is one of this receiver."""
+        place = _place_here.get()
+        if place is not None and place.receiver is self:
+            place.give_back()
+
+    async def _handle(self, delivery: core.Delivery, place: _Place) -> None:
+        _place_here.set(place)
         handed = Delivery(delivery, self.outcomes)
         try:
             await self._listener(handed)

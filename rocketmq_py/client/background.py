@@ -23,8 +23,8 @@ _log = get_logger(__name__)
 CANCELLED_MAX = 4_096
 """Cancelled entries that may stay in the heap before it is rebuilt."""
 START_AGAIN_S = 0.05
-LAST_BREATH_S = 1.0
-"""How long a thread that has done its work may take to be gone."""
+LAST_BREATH_S = 0.2
+"""How long threads that have done their work may take to be gone."""
 
 
 class EndingThread(threading.Thread):
@@ -45,9 +45,13 @@ class EndingThread(threading.Thread):
 
     def run(self) -> None:
         """Run the task; `wait` returns True from then on."""
+        _ends[self] = None
+        for look_again in list(_looks):
+            look_again()
         try:
             self._task()
         finally:
+            _ends.pop(self, None)
             self._unfinished.release()
 
     def wait(self, timeout: float) -> bool:
@@ -62,16 +66,33 @@ class EndingThread(threading.Thread):
 
 def who_waits() -> Iterator[threading.Thread]:
     """Give this thread, the one that waits for it to end something, who waits for that, ..."""
-    thread = threading.current_thread()
+    return _callers(threading.current_thread())
+
+
+def _callers(thread: threading.Thread) -> Iterator[threading.Thread]:
     yield thread
     while isinstance(thread, EndingThread):
         thread = thread.caller
         yield thread
 
 
-def _waits_for(thread: threading.Thread) -> bool:
-    """Whether waiting for ``thread`` here would never end, because it waits for this one."""
-    return any(one is thread for one in who_waits())
+_ends: dict[EndingThread, None] = {}
+"""The ends that are under way in this process."""
+_looks: dict[Callable[[], object], None] = {}
+"""Called when another end begins: who waits for threads need not wait for its caller."""
+
+
+def who_waits_along() -> set[threading.Thread]:
+    """Give the threads that wait until this one has ended something, or for an end of the same.
+
+    None of them may be waited for here: two listeners may shut down their consumer at once.
+    """
+    mine = set(who_waits())
+    owners = [one.owner for one in mine if isinstance(one, EndingThread)]
+    for end in list(_ends):
+        if any(end.owner is owner for owner in owners):
+            mine.update(_callers(end))
+    return mine
 
 
 class TimerHandle:
@@ -203,7 +224,7 @@ class Timer:
             self._heap.clear()
             self._condition.notify()
             thread = self._thread
-        if thread is not None and not _waits_for(thread):
+        if thread is not None and thread not in who_waits_along():
             thread.join(timeout)
 
 
@@ -229,13 +250,14 @@ class WorkerPool:
         self._size = threads
         self._tasks_max = tasks_max
         self._lock = threading.Lock()
+        self._ended_one = threading.Condition(self._lock)  # told of each task, once it is closed
         self._tasks: deque[Callable[[], object]] = deque()
         self._calls: SimpleQueue[None] = SimpleQueue()  # each lets one idle thread look for work
         self._threads: list[threading.Thread] = []
         self._serial = itertools.count(1)
         self._called = False  # a thread was called and has not come yet
         self._idle = 0
-        self._running = 0
+        self._running: set[threading.Thread] = set()
         self._ended = 0
         self._closed = False
 
@@ -243,7 +265,7 @@ class WorkerPool:
     def unfinished(self) -> int:
         """Tasks that wait or run."""
         with self._lock:  # else a task that is just begun is seen twice
-            return len(self._tasks) + self._running
+            return len(self._tasks) + len(self._running)
 
     @property
     def waiting(self) -> int:
@@ -287,24 +309,37 @@ class WorkerPool:
         """Refuse new tasks, run those that wait, join within ``timeout`` seconds. Idempotent.
 
         ``drop``: those that wait never run. False when a task still runs: it is left to its
-        daemon thread. A task may close its own pool; it does not wait for itself.
+        daemon thread. A task may close its own pool; it does not wait for itself, nor for others
+        that wait for the same end.
         """
+        deadline = monotonic() + timeout
+        look_again = partial(self._look_again)
+        _looks[look_again] = None
         with self._lock:
             self._closed = True
             if drop:
                 self._tasks.clear()
             self._call_all()
             threads = list(self._threads)
-        deadline = monotonic() + timeout
-        ended = True
-        for thread in threads:
-            if _waits_for(thread):
-                continue
+            while (busy := self._busy()) and (left_s := deadline - monotonic()) > 0:
+                self._ended_one.wait(left_s)
+            idle = [one for one in threads if one not in self._running]
+        del _looks[look_again]
+        for thread in busy:
+            _log.warning("thread %s is still busy after %.1f s", thread.name, timeout)
+        deadline = monotonic() + LAST_BREATH_S
+        for thread in idle:
             thread.join(max(0.0, deadline - monotonic()))
-            if thread.is_alive():
-                ended = False
-                _log.warning("thread %s is still busy after %.1f s", thread.name, timeout)
-        return ended
+        return not busy
+
+    def _busy(self) -> set[threading.Thread]:
+        """Give the threads that an end must wait for, under the lock."""
+        others = set(self._threads) - who_waits_along()
+        return others if self._tasks else others & self._running
+
+    def _look_again(self) -> None:
+        with self._lock:
+            self._ended_one.notify_all()
 
     def _call_another(self) -> None:
         """Let one more thread look for work, under the lock.
@@ -358,20 +393,24 @@ class WorkerPool:
     def _next_task(self, ended: int = 0) -> Callable[[], object] | None:
         """Note the end of the last task and wait for another one; None ends the thread."""
         comes = not ended
+        me = threading.current_thread()
         while True:
             with self._lock:
                 if comes:
                     self._called = False
-                self._running -= ended
+                else:
+                    self._running.discard(me)
                 self._ended += ended
                 ended = 0
+                if self._closed:
+                    self._ended_one.notify_all()
                 if len(self._threads) > self._size or (self._closed and not self._tasks):
-                    self._threads.remove(threading.current_thread())
+                    self._threads.remove(me)
                     # This thread may have been the one that was called.
                     self._call_another()
                     return None
                 if self._tasks:
-                    self._running += 1
+                    self._running.add(me)
                     task = self._tasks.popleft()
                     self._call_another()
                     return task
@@ -412,11 +451,11 @@ class GrowingPool(WorkerPool):
 
     def _look(self, ended: int) -> None:
         waits = bool(self._tasks)
-        if waits and self._ended == ended and self._running >= self._size:
+        if waits and self._ended == ended and len(self._running) >= self._size:
             if self._size < GROWN_MAX:
                 self.resize(self._size + 1)
         elif not waits and self._size > self._least:
-            self.resize(max(self._least, self._running))
+            self.resize(max(self._least, len(self._running)))
         self._watched = False
         if waits or self._tasks:
             self._watch()

@@ -426,6 +426,39 @@ def test_a_shutdown_waits_for_a_running_listener_and_not_for_one_that_takes_too_
     assert "a listener still runs" in caplog.text
 
 
+@pytest.mark.parametrize("shape", [lambda handle: handle, aio.Orderly], ids=["", "orderly"])
+def test_listeners_may_shut_their_consumer_down_also_at_once(
+    make: Make,
+    producer: DefaultMQProducer,
+    caplog: pytest.LogCaptureFixture,
+    shape: Callable[[Any], Any],
+) -> None:
+    for queue in producer.fetch_publish_message_queues("T"):
+        producer.send(Message("T", b"stop"), queue=queue)
+
+    async def main() -> None:
+        over: asyncio.Queue[bytes] = asyncio.Queue()
+        both, came = asyncio.Event(), []
+
+        async def stop(delivery: aio.Delivery) -> None:
+            came.append(delivery)
+            if len(came) == 2:
+                both.set()
+            await both.wait()
+            await delivery.ack()
+            await asyncio.wait_for(consumer.shutdown(3 * GUARD_S), 2 * GUARD_S)
+            over.put_nowait(delivery.message.body)
+
+        consumer = make(listener=shape(stop))
+        await consumer.start()
+        async with asyncio.timeout(GUARD_S):
+            assert [await over.get() for _ in range(2)] == [b"stop"] * 2
+        assert not consumer.is_running
+
+    asyncio.run(main())
+    assert "still" not in caplog.text
+
+
 def test_asking_and_giving_up_again_and_again_leaves_nothing_behind(
     make: Make, producer: DefaultMQProducer
 ) -> None:

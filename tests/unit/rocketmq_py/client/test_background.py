@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from rocketmq_py.client.background import CANCELLED_MAX, Timer, WorkerPool
+from rocketmq_py.client.life import Life
+from tests.waiting import until
 
 PATIENCE = 10.0
 
@@ -131,6 +133,53 @@ def test_closing_runs_what_waits_and_refuses_what_comes(pool: WorkerPool) -> Non
     pool.close(5)
     assert sorted(ran) == [0, 1, 2]
     assert not pool.submit(str)
+
+
+def test_threads_that_have_no_task_are_not_waited_for(
+    pool: WorkerPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = threading.Event()
+    pool.submit(ended.set)
+    assert ended.wait(5)
+    until(lambda: not pool.unfinished)
+    assert pool.close(0)
+    assert caplog.records == []
+
+
+def test_tasks_that_end_the_same_at_once_do_not_wait_for_each_other(pool: WorkerPool) -> None:
+    life, together, over = Life(lambda: "it"), threading.Barrier(2), threading.Semaphore(0)
+    closed: list[bool] = []
+    life.at_end(lambda timeout: closed.append(pool.close(timeout)))
+
+    def end() -> None:
+        together.wait(20)
+        life.end(60)
+        over.release()
+
+    for _ in range(2):
+        pool.submit(end)
+    assert [over.acquire(timeout=20) for _ in range(2)] == [True, True]
+    assert closed == [True]
+
+
+def test_a_task_that_ends_something_else_is_waited_for(pool: WorkerPool) -> None:
+    life, other, gate = Life(lambda: "it"), Life(lambda: "other"), threading.Event()
+    began, closed = threading.Event(), threading.Semaphore(0)
+
+    def wait(_timeout: float) -> None:
+        began.set()
+        gate.wait(20)
+
+    other.at_end(wait)
+    life.at_end(lambda timeout: closed.release(pool.close(timeout)))
+    pool.submit(other.end, 60)
+    assert began.wait(20)
+    ending = threading.Thread(target=life.end, args=(60,))
+    ending.start()
+    assert not closed.acquire(timeout=0.05)
+    gate.set()
+    ending.join(20)
+    assert closed.acquire(blocking=False)
 
 
 def test_a_task_that_does_not_end_is_left_behind_with_a_word(

@@ -168,6 +168,39 @@ def test_a_shutdown_waits_for_a_running_listener_and_keeps_its_result(
     assert again.bodies == [b"next"]
 
 
+def test_listeners_that_shut_their_consumer_down_at_once_do_not_wait_for_each_other(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    together, over = threading.Barrier(2), threading.Semaphore(0)
+
+    def answer(_message: object) -> object:
+        together.wait(PATIENCE)
+        running.shutdown(3 * PATIENCE)
+        over.release()
+        return DONE
+
+    running = consumer("G", broker.namesrv_addr, Inbox(answer), {"T": "*"})
+    running.start()
+    for queue in (0, 1):
+        broker.send("T", b"stop", queue=queue)
+    assert [over.acquire(timeout=PATIENCE) for _ in range(2)] == [True, True]
+    assert not running.is_running
+    assert "still" not in caplog.text
+
+
+def test_the_end_of_an_idle_consumer_without_any_time_is_no_cause_for_alarm(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox = Inbox()
+    running = consumer("G", broker.namesrv_addr, inbox, {"T": "*"})
+    running.start()
+    broker.send("T", b"one")
+    wait(broker, inbox, 1)
+    assert broker.clock.settle(PATIENCE).ok
+    running.shutdown(0)
+    assert "still" not in caplog.text
+
+
 def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
     broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
