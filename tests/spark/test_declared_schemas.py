@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,16 @@ from embedded_broker.kit.maven import fetched
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "interop"
 AVRO = "4.1.1"  # the newest one that is published; Spark 4.3 takes it
+
+
+def test_without_the_package_protobuf_the_example_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    example = import_module("spark_declared_schemas")
+    monkeypatch.setattr(example, "missing_packages", lambda *names: list(names))
+    with pytest.raises(example.MissingError, match="pip install protobuf"):
+        example.from_protobuf_bodies(None)
 
 
 @pytest.mark.slow
