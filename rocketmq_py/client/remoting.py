@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from attrs import define
+from attrs import define, field
 
 from rocketmq_py.client.answers import is_refusal
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.connections import Connections, Wait
+from rocketmq_py.client.hook_failures import HookFailures
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig, Credentials
@@ -43,6 +44,7 @@ class Remoting:
     _hooks: tuple[RPCHook, ...]
     _background: WorkerPool
     _run_user_code: Callable[..., None]
+    _failures: HookFailures = field(factory=partial(HookFailures, _log), init=False)
 
     # --- calls -----------------------------------------------------------------------------
 
@@ -274,8 +276,8 @@ class Remoting:
         for hook in self._hooks:
             try:
                 hook.after_response(address, command, answer)
-            except Exception:  # noqa: BLE001 - a hook cannot break calls
-                _log.exception("RPC hook failed after_response hook=%r", hook)
+            except Exception as error:  # noqa: BLE001 - a hook cannot break calls
+                self._failures.tell("RPC", hook, error)
 
 
 def _nobody(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
