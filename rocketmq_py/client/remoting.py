@@ -14,9 +14,9 @@ from functools import partial
 from attrs import define, field
 
 from rocketmq_py.client.answers import is_refusal
+from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.connections import Connections, Wait
-from rocketmq_py.client.hook_failures import HookFailures
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig, Credentials
@@ -44,7 +44,7 @@ class Remoting:
     _hooks: tuple[RPCHook, ...]
     _background: WorkerPool
     _run_user_code: Callable[..., None]
-    _failures: HookFailures = field(factory=partial(HookFailures, _log), init=False)
+    _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, _log), init=False)
 
     # --- calls -----------------------------------------------------------------------------
 
@@ -247,8 +247,8 @@ class Remoting:
         try:
             if not self._config.credentials.renew(refused):  # type: ignore[union-attr]
                 return None
-        except Exception:  # noqa: BLE001 - code of the application; the refusal stands
-            _log.exception("credentials cannot be renewed")
+        except Exception as error:  # noqa: BLE001 - code of the application; the refusal stands
+            self._faults.tell("renewal of credentials", type(self._config.credentials), error)
             return None
         return self._prepare(address, command)
 
@@ -277,7 +277,7 @@ class Remoting:
             try:
                 hook.after_response(address, command, answer)
             except Exception as error:  # noqa: BLE001 - a hook cannot break calls
-                self._failures.tell("RPC", hook, error)
+                self._faults.tell("RPC hook", hook, error)
 
 
 def _nobody(answer: RemotingCommand | None, error: RocketMQError | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import define, field
 
-from rocketmq_py.client.hook_failures import HookFailures
+from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.logs import get_logger
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Hooks:
     filter: list[FilterMessageHook] = field(factory=list)
     own: tuple[ConsumeMessageHook, ...] = ()
     """The SDK's, such as that of the trace."""
-    _failures: HookFailures = field(factory=partial(HookFailures, logger), init=False)
+    _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, logger), init=False)
 
     @property
     def see_calls(self) -> bool:
@@ -137,7 +137,7 @@ class Hooks:
         return context.messages
 
     def _tell(self, kind: str, hook: object, group: str, error: Exception) -> None:
-        self._failures.tell(f"group {group}: {kind}", hook, error)
+        self._faults.tell(f"group {group}: {kind} hook", hook, error)
 
 
 def _checked(before: list[MessageExt], after: list[MessageExt]) -> list[MessageExt]:

@@ -377,7 +377,7 @@ class Halves:
             try:
                 hook.end(context)
             except Exception as error:  # noqa: BLE001 - a hook cannot break transactions
-                self.kernel.failures.tell("end-transaction", hook, error)
+                self.kernel.faults.tell("end-transaction hook", hook, error)
 
     # --- being asked -----------------------------------------------------------------------
 

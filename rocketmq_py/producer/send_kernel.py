@@ -14,8 +14,8 @@ from functools import partial
 from attrs import define, field
 
 from rocketmq_py.client.answers import broker_error
+from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.client.connections import Wait
-from rocketmq_py.client.hook_failures import HookFailures
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageContext, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
@@ -100,7 +100,7 @@ class SendKernel:
     """The SDK's own, which never block: they learn an outcome on the thread that has read it."""
     stop: threading.Event = field(factory=threading.Event, init=False)
     """Set when the producer ends: whoever waits for its sake waits no more."""
-    failures: HookFailures = field(factory=partial(HookFailures, _log), init=False)
+    faults: ApplicationFaults = field(factory=partial(ApplicationFaults, _log), init=False)
     _shared: dict[tuple[str, int, str, int, bool], dict[str, str]] = field(factory=dict, init=False)
 
     # --- before ----------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class SendKernel:
             try:
                 outgoing.caller.run(hook.before, context)
             except Exception as error:  # noqa: BLE001 - a hook cannot break sends
-                self.failures.tell("send", hook, error)
+                self.faults.tell("send hook", hook, error)
         if context.extra_properties != outgoing.extra:
             self._add(outgoing, context.extra_properties)
         return context
@@ -315,7 +315,7 @@ class SendKernel:
                 properties = {**extra, **outgoing.properties}
                 outgoing.ext_fields["i"] = encoded_properties(topic, properties)
         except RocketMQError as error:
-            self.failures.tell("send", "extra_properties", error)
+            self.faults.tell("send hook", "extra_properties", error)
         else:
             outgoing.extra = dict(extra)
 
@@ -328,7 +328,7 @@ class SendKernel:
         """Show the outcome to the hooks, on the thread of the caller who waited for it."""
         if context is not None:
             self._ended(context, result, error)
-            _tell_end(self.send_hooks, context, self.failures)
+            _tell_end(self.send_hooks, context, self.faults)
 
     def after_async(
         self, context: SendMessageContext, result: SendResult | None, error: Exception | None
@@ -336,13 +336,13 @@ class SendKernel:
         """Show the outcome to the hooks, those of the application on a callback thread."""
         self._ended(context, result, error)
         if self.send_hooks:
-            self.instance.submit_callback(_tell_end, self.send_hooks, context, self.failures)
+            self.instance.submit_callback(_tell_end, self.send_hooks, context, self.faults)
 
     def _ended(
         self, context: SendMessageContext, result: SendResult | None, error: Exception | None
     ) -> None:
         context.result, context.exception = result, error
-        _tell_end(self.own_hooks, context, self.failures)
+        _tell_end(self.own_hooks, context, self.faults)
 
     # --- after -----------------------------------------------------------------------------
 
@@ -381,13 +381,13 @@ class SendKernel:
 
 
 def _tell_end(
-    hooks: Iterable[SendMessageHook], context: SendMessageContext, failures: HookFailures
+    hooks: Iterable[SendMessageHook], context: SendMessageContext, faults: ApplicationFaults
 ) -> None:
     for hook in hooks:
         try:
             hook.after(context)
         except Exception as error:  # noqa: BLE001 - a hook cannot break sends
-            failures.tell("send", hook, error)
+            faults.tell("send hook", hook, error)
 
 
 def _number(text: str) -> int:

@@ -11,7 +11,16 @@ from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind, StatusCode, get_current_span
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+    get_current_span,
+    use_span,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from embedded_broker import EmbeddedBroker, VirtualClock
@@ -118,6 +127,7 @@ def test_a_send_is_a_span_below_that_of_its_caller_whose_context_travels(
         client_id = producer.client_id
     (one,) = broker.messages.in_topic("T")
     assert span.kind is SpanKind.PRODUCER
+    assert linked(span) == []
     assert span.status.status_code is StatusCode.UNSET
     assert span.parent is not None
     assert span.parent.span_id == caller.get_span_context().span_id
@@ -164,6 +174,19 @@ def test_a_message_that_carries_a_context_keeps_it_and_the_span_links_there(
     assert one.properties["traceparent"] == OWN
     carrying = get_current_span(context_of(message, propagator=PROPAGATOR)).get_span_context()
     assert carrying.span_id == 0xB7AD6B7169203331
+
+
+def test_the_state_of_the_callers_trace_travels_but_not_with_the_context_of_another(
+    broker: EmbeddedBroker, spans: Spans
+) -> None:
+    state = TraceState([("vendor", "1")])
+    caller = SpanContext(1, 2, is_remote=False, trace_flags=TraceFlags(1), trace_state=state)
+    producer = spans.watch(DefaultMQProducer("G", namesrv_addr=broker.namesrv_addr))
+    with producer, use_span(NonRecordingSpan(caller)):
+        producer.send(Message("T", b"x"))
+        producer.send(Message("T", b"y", properties={"traceparent": OWN}))
+    states = {one.body: one.properties.get("tracestate") for one in broker.messages.in_topic("T")}
+    assert states == {b"x": "vendor=1", b"y": None}
 
 
 def refusing(cluster: ScriptedCluster, *codes: int) -> None:
