@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         MachineRoomResolver,
     )
     from rocketmq_py.consumer.core.delivery import Delivery
+    from rocketmq_py.consumer.face import CachedMessages
     from rocketmq_py.consumer.hooks import (
         ConsumeMessageContext,
         ConsumeMessageHook,
@@ -179,6 +180,7 @@ _NAMES_OF = {
         "AllocateMessageQueueStrategy MachineRoomResolver"
     ),
     "consumer.core.delivery": "Delivery",
+    "consumer.face": "CachedMessages",
     "consumer.hooks": (
         "ConsumeMessageContext ConsumeMessageHook FilterMessageContext FilterMessageHook"
     ),
@@ -245,6 +247,7 @@ __all__ = [
     "BodyTooLargeError",
     "Boundary",
     "Busy",
+    "CachedMessages",
     "CheckForbiddenContext",
     "CheckForbiddenHook",
     "ClientClosedError",

@@ -614,13 +614,15 @@ class MessageBatch(Message):
         first = self.messages[0]
         super().__init__(first.topic, wait_store_msg_ok=first.wait_store_msg_ok)
 
-    def encode(self) -> bytes:
+    def encode(self, extra_properties: Mapping[str, str] | None = None) -> bytes:
         """Give the batch body of the messages as they are now, ids included.
 
-        Raises BodyError for properties that cannot be stored and RecordError for too long ones.
+        Each message gets the extra properties that it has not itself. Raises BodyError for
+        properties that cannot be stored and RecordError for too long ones.
         """
+        extra = extra_properties or {}
         return encode_batch(
-            (message.flag, message.body, encode_user_properties(message.properties))
+            (message.flag, message.body, encode_user_properties({**extra, **message.properties}))
             for message in self.messages
         )
 

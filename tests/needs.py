@@ -26,6 +26,8 @@ TERMINAL = ("typer", "rich")
 HTTP = ("starlette", "uvicorn")
 BOTH_LOOPS = ("uvloop",)
 ACL_FILE = ("yaml",)
+SPANS = ("opentelemetry.sdk",)
+METRICS = ("prometheus_client",)
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "tests/interop/test_container_backend.py": CONTAINERS,
@@ -56,6 +58,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/unit/rocketmq_py/consumer/dispatch/test_bodies.py": COMPRESSIONS,
     "tests/unit/rocketmq_py/producer/test_send_kernel.py": COMPRESSIONS,
     "tests/unit/rocketmq_py/protocol/test_compression.py": COMPRESSIONS,
+    "tests/unit/rocketmq_py/telemetry/test_metrics.py": METRICS,
+    "tests/unit/rocketmq_py/telemetry/test_spans.py": SPANS,
     "tests/unit/spark_connector/decoding": ARROW,
     "tests/unit/spark_connector/frames": PYSPARK,
     "tests/unit/spark_connector/planning": PYSPARK,
@@ -81,6 +85,8 @@ SOURCES = {
     "lz4": "extra lz4",
     "matplotlib": "extra plot",
     "numpy": "extra spark",
+    "opentelemetry.sdk": "dependency group dev",
+    "prometheus_client": "extra metrics",
     "pyarrow": "extra spark",
     "pyspark": "extra spark",
     "rich": "extra cli",

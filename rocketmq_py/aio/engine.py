@@ -6,6 +6,7 @@ block, threads for those that do, and books for the clock of a test. Must not kn
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from functools import partial
 from typing import Final, TypeVar
 
@@ -123,7 +124,7 @@ class ThreadedProducer(ProducerLife):
         unfinished = engine.sender.unfinished
         unfinished.enter(future)
         future.add_done_callback(unfinished.leave)
-        engine.instance.submit_callback(_run, call, future)
+        engine.instance.submit_callback(_run, partial(copy_context().run, call), future)
         return future
 
     @property
@@ -131,7 +132,7 @@ class ThreadedProducer(ProducerLife):
         """The half messages of its transactions, once it runs."""
         halves = self._halves
         if halves is None:
-            halves = self._halves = Halves(self._running(), [])
+            halves = self._halves = Halves(self._running(), self._end_hooks)
         return halves
 
     def begin_half(self, message: Message, timeout_ms: int) -> Future[BegunHalf]:

@@ -16,7 +16,8 @@ from rocketmq_py.aio.home import Home
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.life import PATIENCE_S, checked_patience
 from rocketmq_py.clock import Clock
-from rocketmq_py.consumer.face import SUBSCRIBE_ALL, TAG, GroupConsumer
+from rocketmq_py.consumer.face import SUBSCRIBE_ALL, TAG, CachedMessages, GroupConsumer
+from rocketmq_py.consumer.hooks import ConsumeMessageHook, FilterMessageHook
 from rocketmq_py.consumer.listener import MessageSelector
 from rocketmq_py.errors import UnsupportedOperationError
 from rocketmq_py.logs import get_logger
@@ -112,6 +113,21 @@ class GroupFace(ABC, Generic[_Member_co]):
                 "subscribe before it"
             )
         self._member.subscribe(topic, expression)
+
+    def register_consume_message_hook(self, hook: ConsumeMessageHook) -> None:
+        """Show all that reaches the program to ``hook``, as `DefaultMQPushConsumer` does.
+
+        It is called on a thread of the client, or on the loop's: it must not block.
+        """
+        self._member.register_consume_message_hook(hook)
+
+    def register_filter_message_hook(self, hook: FilterMessageHook) -> None:
+        """Let ``hook`` see, and filter, what each fetch brings; it must not block."""
+        self._member.register_filter_message_hook(hook)
+
+    def cached(self) -> dict[str, CachedMessages]:
+        """Say what waits for the program, or is in its hands, of each topic; {} if it is none."""
+        return self._member.cached()
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic. Its queues are given up at the next rebalance."""

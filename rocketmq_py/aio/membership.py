@@ -16,7 +16,6 @@ from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
 from rocketmq_py.consumer.dispatch.on_loop import LoopWorkers
 from rocketmq_py.consumer.dispatch.pool import PoolDispatch
 from rocketmq_py.consumer.face import PushedConsumer
-from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import Listening
 from rocketmq_py.consumer.settings import PushConsumerConfig
 
@@ -50,7 +49,7 @@ class Membership(LoopMember[_Dispatch, PushConsumerConfig], PushedConsumer[_Disp
                     self._settings,
                     self._subscriptions,
                     self._clock,
-                    Hooks(),
+                    self._hooks,
                 )
                 activity = engine.activity
                 activity.keep(book)

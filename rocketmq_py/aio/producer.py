@@ -19,7 +19,13 @@ from rocketmq_py.aio.checks import Checks, TransactionCheck
 from rocketmq_py.aio.engine import ThreadedProducer, takes_long
 from rocketmq_py.aio.home import Home, running_loop
 from rocketmq_py.aio.transaction import Transaction
-from rocketmq_py.client.hooks import RPCHook, as_hooks
+from rocketmq_py.client.hooks import (
+    CheckForbiddenHook,
+    EndTransactionHook,
+    RPCHook,
+    SendMessageHook,
+    as_hooks,
+)
 from rocketmq_py.client.life import PATIENCE_S, checked_patience
 from rocketmq_py.config import as_texts, explained, setting
 from rocketmq_py.errors import IllegalStateError
@@ -154,6 +160,18 @@ class Producer(ProducerConfig):
         """Use other name servers from now on (``host:port;host:port``)."""
         self._assign("namesrv_addr", addresses)
         self._threaded.use_name_servers(addresses)
+
+    def register_send_message_hook(self, hook: SendMessageHook) -> None:
+        """Show every attempt to ``hook``: before it on the loop's thread, so it must not block."""
+        self._threaded.register_send_message_hook(hook)
+
+    def register_check_forbidden_hook(self, hook: CheckForbiddenHook) -> None:
+        """Let ``hook`` forbid sends, on the loop's thread."""
+        self._threaded.register_check_forbidden_hook(hook)
+
+    def register_end_transaction_hook(self, hook: EndTransactionHook) -> None:
+        """Show the outcome of every transaction to ``hook`` before the broker is told."""
+        self._threaded.register_end_transaction_hook(hook)
 
     @property
     def client_id(self) -> str:

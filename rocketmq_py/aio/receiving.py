@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import TypeAlias
 
@@ -149,7 +149,8 @@ class Listening(Receiver):
     def take(self, delivery: core.Delivery) -> None:
         """Hold its place, and begin on the loop's thread."""
         self.workers.hold()
-        self.workers.pass_on(partial(self._begin, delivery))
+        # A task has the context variables of who starts it: hooks may have set some for the call.
+        self.workers.pass_on(partial(copy_context().run, self._begin, delivery))
 
     def _begin(self, delivery: core.Delivery) -> None:
         if self.is_closed:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from attrs import define
+from attrs import define, field
 
 if TYPE_CHECKING:
     from rocketmq_py.message import Message
@@ -56,19 +56,22 @@ class SendMessageContext(CheckForbiddenContext):
     """One attempt of a send, as `SendMessageHook` sees it.
 
     ``result`` and ``exception`` are set for ``after``; ``properties`` travels from ``before`` to
-    ``after``.
+    ``after``. What ``before`` writes into ``extra_properties`` is stored with the message, of a
+    batch with each of its messages, beside its own properties, which count where both have a name.
+    The message in the hands of the program stays as it is.
     """
 
     result: SendResult | None = None
     exception: Exception | None = None
     properties: dict[str, str] | None = None
+    extra_properties: dict[str, str] = field(factory=dict)
 
 
 class SendMessageHook(Protocol):
     """Called around each attempt; its exceptions are logged and change nothing."""
 
     def before(self, context: SendMessageContext) -> None:
-        """Look at an attempt before it leaves."""
+        """Look at an attempt before it leaves, among the context variables of who sends."""
 
     def after(self, context: SendMessageContext) -> None:
         """Look at the outcome: ``context.result`` or ``context.exception``. Called once."""

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from attrs import define
+from attrs import define, field
 
 from rocketmq_py.client.answers import is_refusal
+from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.connections import Connections, Wait
 from rocketmq_py.client.hooks import RPCHook
@@ -43,6 +44,7 @@ class Remoting:
     _hooks: tuple[RPCHook, ...]
     _background: WorkerPool
     _run_user_code: Callable[..., None]
+    _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, _log), init=False)
 
     # --- calls -----------------------------------------------------------------------------
 
@@ -245,8 +247,8 @@ class Remoting:
         try:
             if not self._config.credentials.renew(refused):  # type: ignore[union-attr]
                 return None
-        except Exception:  # noqa: BLE001 - code of the application; the refusal stands
-            _log.exception("credentials cannot be renewed")
+        except Exception as error:  # noqa: BLE001 - code of the application; the refusal stands
+            self._faults.tell("renewal of credentials", type(self._config.credentials), error)
             return None
         return self._prepare(address, command)
 
@@ -274,8 +276,8 @@ class Remoting:
         for hook in self._hooks:
             try:
                 hook.after_response(address, command, answer)
-            except Exception:  # noqa: BLE001 - a hook cannot break calls
-                _log.exception("RPC hook failed after_response hook=%r", hook)
+            except Exception as error:  # noqa: BLE001 - a hook cannot break calls
+                self._faults.tell("RPC hook", hook, error)
 
 
 def _nobody(answer: RemotingCommand | None, error: RocketMQError | None) -> None:

@@ -8,11 +8,12 @@ running `GroupMember`. It must not know how messages reach the program. Names an
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rocketmq_py.client.life import Life
 from rocketmq_py.client.running import Foreground
 from rocketmq_py.clock import Clock, SystemClock
+from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import MessageModel, MessageSelector
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.hooks import RPCHook
     from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.consumer.core.member import Dispatch, GroupMember
+    from rocketmq_py.consumer.hooks import ConsumeMessageHook, FilterMessageHook
     from rocketmq_py.consumer.settings import ConsumerConfig
 
 logger = get_logger(__name__)
@@ -57,6 +59,13 @@ def a_clock(clock: Clock | None) -> Clock:
     return SystemClock() if clock is None else clock
 
 
+class CachedMessages(NamedTuple):
+    """Messages that a consumer holds, and the bytes of their bodies."""
+
+    messages: int
+    bytes: int
+
+
 class GroupConsumer(Foreground, Generic[_Dispatch_co]):
     """A member of a consumer group, before, while and after it runs."""
 
@@ -68,6 +77,18 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
         self._subscriptions = SubscriptionTable(self._clock)
         self._life = Life(self._who)
         self._member: GroupMember[_Dispatch_co] | None = None
+        self._hooks = Hooks()
+
+    def register_consume_message_hook(self, hook: ConsumeMessageHook) -> None:
+        """Show every call of the listener to ``hook``, and what came of it.
+
+        Of a consumer that is polled: what each poll returns, which counts as handled then.
+        """
+        self._hooks.consume.append(hook)
+
+    def register_filter_message_hook(self, hook: FilterMessageHook) -> None:
+        """Let ``hook`` see, and filter, what each fetch brings."""
+        self._hooks.filter.append(hook)
 
     def subscribe(
         self, topic: str, expression: str | MessageSelector | None = SUBSCRIBE_ALL
@@ -123,6 +144,19 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
         Of a topic that is popped a queue with the number -1 stands for all of its broker.
         """
         return sorted(self._running().rebalancer.queues())
+
+    def cached(self) -> dict[str, CachedMessages]:
+        """Say what waits for the program, or is in its hands, of each topic whose queues it has.
+
+        Messages of a retry topic count with it; {} while the consumer does not run.
+        """
+        if self._member is None or self._life.state != "running":
+            return {}
+        found: dict[str, CachedMessages] = {}
+        for lane in self._member.lanes:
+            messages, size = found.get(lane.queue.topic, CachedMessages(0, 0))
+            found[lane.queue.topic] = CachedMessages(messages + lane.count, size + lane.size)
+        return found
 
     @property
     def client_id(self) -> str:

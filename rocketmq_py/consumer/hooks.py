@@ -7,10 +7,12 @@ Facts: ``org.apache.rocketmq.client.hook``.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import define, field
 
+from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.logs import get_logger
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ logger = get_logger(__name__)
 CONTEXT_TYPE: Final = "ConsumeContextType"
 """The key of `ConsumeMessageContext.props` under which the end of a listener call stands."""
 
+HANDLED: Final = "HANDLED"
+AGAIN: Final = "AGAIN"
+DEAD: Final = "DEAD"
+DROPPED: Final = "DROPPED"
+
 
 @define(kw_only=True, eq=False)
 class ConsumeMessageContext:
@@ -32,7 +39,10 @@ class ConsumeMessageContext:
     ``success``, ``status`` and ``props["ConsumeContextType"]`` are set for ``after``: the status is
     the name of what the listener returned (of a delivery: CONSUME_SUCCESS or RECONSUME_LATER), the
     type one of SUCCESS, FAILED, EXCEPTION, RETURNNULL, and TIME_OUT when the call took longer than
-    `consume_timeout`. ``props`` travels from ``before`` to ``after``.
+    `consume_timeout`. ``props`` travels from ``before`` to ``after``. ``outcomes``, set for
+    ``after``, says of each message what becomes of it: `HANDLED`, `AGAIN` when it comes again,
+    `DEAD` when it goes to the dead letters (also because it had `max_reconsume_times`; the group
+    of a broker may allow less), `DROPPED` where messages cannot come again (broadcasting).
     """
 
     consumer_group: str
@@ -41,12 +51,15 @@ class ConsumeMessageContext:
     success: bool = False
     status: str | None = None
     props: dict[str, str] = field(factory=dict)
+    outcomes: tuple[str, ...] = ()
 
 
 class ConsumeMessageHook(Protocol):
     """Called around each call of the listener, on its thread.
 
-    Of a delivery, which the program settles, ``after`` is called when it is settled.
+    Each call has a copy of the context variables to itself: what ``before`` sets, the listener sees
+    and the tasks that it starts. Of a delivery, which the program settles, ``after`` is called when
+    it is settled.
     """
 
     def before(self, context: ConsumeMessageContext) -> None:
@@ -84,6 +97,7 @@ class Hooks:
     filter: list[FilterMessageHook] = field(factory=list)
     own: tuple[ConsumeMessageHook, ...] = ()
     """The SDK's, such as that of the trace."""
+    _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, logger), init=False)
 
     @property
     def see_calls(self) -> bool:
@@ -96,7 +110,7 @@ class Hooks:
             try:
                 hook.before(context)
             except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer
-                _tell("consume", hook, context.consumer_group, error)
+                self._tell("consume", hook, context.consumer_group, error)
 
     def after(self, context: ConsumeMessageContext) -> None:
         """Show the hooks what came of them."""
@@ -104,7 +118,7 @@ class Hooks:
             try:
                 hook.after(context)
             except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer
-                _tell("consume", hook, context.consumer_group, error)
+                self._tell("consume", hook, context.consumer_group, error)
 
     def filtered(
         self, group: str, messages: list[MessageExt], queue: MessageQueue
@@ -118,9 +132,12 @@ class Hooks:
                 hook.filter_message(context)
                 context.messages = _checked(before, context.messages)
             except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer
-                _tell("filter", hook, group, error)
+                self._tell("filter", hook, group, error)
                 context.messages = before
         return context.messages
+
+    def _tell(self, kind: str, hook: object, group: str, error: Exception) -> None:
+        self._faults.tell(f"group {group}: {kind} hook", hook, error)
 
 
 def _checked(before: list[MessageExt], after: list[MessageExt]) -> list[MessageExt]:
@@ -133,7 +150,3 @@ def _checked(before: list[MessageExt], after: list[MessageExt]) -> list[MessageE
         )
     by_offset = {one.queue_offset: one for one in after}
     return [by_offset[offset] for offset in sorted(by_offset)]
-
-
-def _tell(kind: str, hook: object, group: str, error: Exception) -> None:
-    logger.error("group %s: %s hook failed hook=%r", group, kind, hook, exc_info=error)

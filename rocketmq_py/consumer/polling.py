@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rocketmq_py.config import in_milliseconds
 from rocketmq_py.consumer.core.shares import Assigned
 from rocketmq_py.consumer.face import SUBSCRIBE_ALL, GroupConsumer
-from rocketmq_py.consumer.hooks import CONTEXT_TYPE, ConsumeMessageContext, Hooks
+from rocketmq_py.consumer.hooks import CONTEXT_TYPE, HANDLED, ConsumeMessageContext
 from rocketmq_py.consumer.listener import MessageSelector
 from rocketmq_py.errors import IllegalStateError, MQClientException, RocketMQError
 from rocketmq_py.logs import get_logger
@@ -52,7 +52,6 @@ class PollingConsumer(_Consumer):
         self._assigned: Assigned | None = None
         self._expressions: dict[str, str | MessageSelector | None] = {}
         self._changes: dict[str, tuple[QueueListener, frozenset[MessageQueue]]] = {}
-        self._hooks = Hooks()
         self._room = 0  # bytes of decompressed bodies that the last poll returned
 
     @property
@@ -204,6 +203,7 @@ class PollingConsumer(_Consumer):
         self._hooks.before(context)
         context.success, context.status = True, "CONSUME_SUCCESS"
         context.props[CONTEXT_TYPE] = "SUCCESS"
+        context.outcomes = (HANDLED,) * len(shown)
         self._hooks.after(context)
 
     # --- offsets ------------------------------------------------------------------------------

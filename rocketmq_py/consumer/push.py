@@ -19,7 +19,6 @@ from rocketmq_py.client.life import checked_patience
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.face import PushedConsumer, a_clock
-from rocketmq_py.consumer.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from rocketmq_py.consumer.listener import Listener, Listening, listening_of
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import ConfigError, MQClientException
@@ -82,7 +81,6 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._listening: Listening | None = None
-        self._hooks = Hooks()
 
     @property
     def config(self) -> PushConsumerConfig:
@@ -114,14 +112,6 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
         if self._life.state != "new":
             raise MQClientException("register the listener before start()")
         self._listening = listening
-
-    def register_consume_message_hook(self, hook: ConsumeMessageHook) -> None:
-        """Show every call of the listener to ``hook``, and what came of it."""
-        self._hooks.consume.append(hook)
-
-    def register_filter_message_hook(self, hook: FilterMessageHook) -> None:
-        """Let ``hook`` see, and filter, what each fetch brings."""
-        self._hooks.filter.append(hook)
 
     # --- life ---------------------------------------------------------------------------------
 

@@ -376,8 +376,8 @@ class Halves:
         for hook in hooks:
             try:
                 hook.end(context)
-            except Exception:  # noqa: BLE001 - a hook cannot break transactions
-                _log.exception("end-transaction hook failed hook=%r", hook)
+            except Exception as error:  # noqa: BLE001 - a hook cannot break transactions
+                self.kernel.faults.tell("end-transaction hook", hook, error)
 
     # --- being asked -----------------------------------------------------------------------
 

@@ -13,7 +13,12 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
+from rocketmq_py.client.hooks import (
+    CheckForbiddenHook,
+    EndTransactionHook,
+    RPCHook,
+    SendMessageHook,
+)
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.life import PATIENCE_S, Client, Life
 from rocketmq_py.client.pool import acquire_instance
@@ -41,8 +46,21 @@ class ProducerLife(Client):
         """Get ready to be started; to be called by who makes one."""
         self._send_hooks: list[SendMessageHook] = []
         self._forbidden_hooks: list[CheckForbiddenHook] = []
+        self._end_hooks: list[EndTransactionHook] = []
         self._life = Life(self.__repr__)
         self._engine: ProducerEngine | None = None
+
+    def register_send_message_hook(self, hook: SendMessageHook) -> None:
+        """Show every attempt to ``hook``."""
+        self._send_hooks.append(hook)
+
+    def register_check_forbidden_hook(self, hook: CheckForbiddenHook) -> None:
+        """Let ``hook`` forbid sends."""
+        self._forbidden_hooks.append(hook)
+
+    def register_end_transaction_hook(self, hook: EndTransactionHook) -> None:
+        """Show the outcome of every transaction to ``hook`` before the broker is told."""
+        self._end_hooks.append(hook)
 
     @property
     @abstractmethod

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
 
 from attrs import define, field, setters
 
-from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook, as_hooks
+from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.config import as_texts, explained
 from rocketmq_py.errors import MQClientException
 from rocketmq_py.message import Message, MessageExt
@@ -367,14 +367,6 @@ class DefaultMQProducer(ProducerConfig, ProducerLife):
     def add_retry_response_code(self, code: int) -> None:
         """Try another broker after this code too."""
         self.retry_response_codes |= {code}
-
-    def register_send_message_hook(self, hook: SendMessageHook) -> None:
-        """Show every attempt to ``hook``."""
-        self._send_hooks.append(hook)
-
-    def register_check_forbidden_hook(self, hook: CheckForbiddenHook) -> None:
-        """Let ``hook`` forbid sends."""
-        self._forbidden_hooks.append(hook)
 
     def update_name_server_address(self, addresses: str) -> None:
         """Use other name servers from now on (``host:port;host:port``)."""

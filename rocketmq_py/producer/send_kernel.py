@@ -7,18 +7,26 @@ an attempt is repeated; that is ``attempts.py``.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextvars import Context, copy_context
+from functools import partial
 
 from attrs import define, field
 
 from rocketmq_py.client.answers import broker_error
+from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.client.connections import Wait
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageContext, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
 from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
-from rocketmq_py.errors import MQClientException, RemotingCommandException, RocketMQError
+from rocketmq_py.errors import (
+    MQClientException,
+    RemotingCommandException,
+    ReservedPropertyError,
+    RocketMQError,
+)
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.config import ProducerConfig
@@ -30,7 +38,7 @@ from rocketmq_py.protocol.delay import translate_start_deliver
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.names import DEFAULT_REGION, is_retry_topic
-from rocketmq_py.protocol.properties import REPLY, Prop
+from rocketmq_py.protocol.properties import REPLY, RESERVED, Prop
 from rocketmq_py.protocol.sysflag import (
     COMPRESSED,
     TRANSACTION_PREPARED,
@@ -73,6 +81,10 @@ class Outgoing:
     code: int
     ext_fields: dict[str, str]
     body: bytes
+    caller: Context = field(factory=copy_context)
+    """The context variables of who sends: hooks see them, on whatever thread they run."""
+    extra: Mapping[str, str] = field(factory=dict)
+    """What hooks have added to the properties for the present attempt."""
 
 
 @define(eq=False, repr=False)
@@ -88,6 +100,7 @@ class SendKernel:
     """The SDK's own, which never block: they learn an outcome on the thread that has read it."""
     stop: threading.Event = field(factory=threading.Event, init=False)
     """Set when the producer ends: whoever waits for its sake waits no more."""
+    faults: ApplicationFaults = field(factory=partial(ApplicationFaults, _log), init=False)
     _shared: dict[tuple[str, int, str, int, bool], dict[str, str]] = field(factory=dict, init=False)
 
     # --- before ----------------------------------------------------------------------------
@@ -278,10 +291,33 @@ class SendKernel:
             forbidding.check(context)
         for hook in (*self.own_hooks, *self.send_hooks):
             try:
-                hook.before(context)
-            except Exception:  # noqa: BLE001 - a hook cannot break sends
-                _log.exception("send hook failed before the attempt hook=%r", hook)
+                outgoing.caller.run(hook.before, context)
+            except Exception as error:  # noqa: BLE001 - a hook cannot break sends
+                self.faults.tell("send hook", hook, error)
+        if context.extra_properties != outgoing.extra:
+            self._add(outgoing, context.extra_properties)
         return context
+
+    def _add(self, outgoing: Outgoing, extra: Mapping[str, str]) -> None:
+        """Let properties of hooks travel with the message, if they can: they never break a send."""
+        message, topic = outgoing.message, outgoing.topic
+        try:
+            if not RESERVED.isdisjoint(extra):
+                name = next(name for name in extra if name in RESERVED)
+                raise ReservedPropertyError(name, "RocketMQ gives it a meaning")
+            if isinstance(message, MessageBatch):
+                for one in message:
+                    encoded_properties(topic, {**extra, **one.properties})
+                body = message.encode(extra)
+                check_body(topic, body, self.config.max_message_size)
+                outgoing.body = body
+            else:
+                properties = {**extra, **outgoing.properties}
+                outgoing.ext_fields["i"] = encoded_properties(topic, properties)
+        except RocketMQError as error:
+            self.faults.tell("send hook", "extra_properties", error)
+        else:
+            outgoing.extra = dict(extra)
 
     def after(
         self,
@@ -292,7 +328,7 @@ class SendKernel:
         """Show the outcome to the hooks, on the thread of the caller who waited for it."""
         if context is not None:
             self._ended(context, result, error)
-            _tell_end(self.send_hooks, context)
+            _tell_end(self.send_hooks, context, self.faults)
 
     def after_async(
         self, context: SendMessageContext, result: SendResult | None, error: Exception | None
@@ -300,13 +336,13 @@ class SendKernel:
         """Show the outcome to the hooks, those of the application on a callback thread."""
         self._ended(context, result, error)
         if self.send_hooks:
-            self.instance.submit_callback(_tell_end, self.send_hooks, context)
+            self.instance.submit_callback(_tell_end, self.send_hooks, context, self.faults)
 
     def _ended(
         self, context: SendMessageContext, result: SendResult | None, error: Exception | None
     ) -> None:
         context.result, context.exception = result, error
-        _tell_end(self.own_hooks, context)
+        _tell_end(self.own_hooks, context, self.faults)
 
     # --- after -----------------------------------------------------------------------------
 
@@ -344,12 +380,14 @@ class SendKernel:
         )
 
 
-def _tell_end(hooks: Iterable[SendMessageHook], context: SendMessageContext) -> None:
+def _tell_end(
+    hooks: Iterable[SendMessageHook], context: SendMessageContext, faults: ApplicationFaults
+) -> None:
     for hook in hooks:
         try:
             hook.after(context)
-        except Exception:  # noqa: BLE001 - a hook cannot break sends
-            _log.exception("send hook failed after the attempt hook=%r", hook)
+        except Exception as error:  # noqa: BLE001 - a hook cannot break sends
+            faults.tell("send hook", hook, error)
 
 
 def _number(text: str) -> int:

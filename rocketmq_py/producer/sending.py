@@ -80,7 +80,10 @@ class PromptCallback(SendCallback):
 
     def told(self, result: SendResult | None, error: Exception | None) -> None:
         """Take the outcome; raises nothing."""
-        _call_back(self, result, error)
+        try:
+            _call_back(self, result, error)
+        except Exception:  # noqa: BLE001 - whoever has the outcome goes on
+            _log.exception("a callback of the SDK failed")
 
 
 def check_callback(callback: object) -> None:
@@ -207,7 +210,7 @@ class Sender:
             # Told on this thread: what waits already must not grow for ever.
             error = self._too_many_callbacks(outgoing.topic)
             if callback is not None:
-                _call_back(callback, None, error)
+                self._call_back(callback, None, error)
             return self.refused(error, None)
         attempts = self._attempts(outgoing, timeout_ms, ASYNC, choose)
         send = _AsyncSend(self, outgoing, attempts, callback)
@@ -265,7 +268,15 @@ class Sender:
         if isinstance(callback, PromptCallback):
             callback.told(result, error)
         else:
-            self.kernel.instance.submit_callback(_call_back, callback, result, error)
+            self.kernel.instance.submit_callback(self._call_back, callback, result, error)
+
+    def _call_back(
+        self, callback: SendCallback, result: SendResult | None, error: Exception | None
+    ) -> None:
+        try:
+            _call_back(callback, result, error)
+        except Exception as trouble:  # noqa: BLE001 - the user's code cannot break sends
+            self.kernel.faults.tell("send callback", callback, trouble)
 
     def _attempts(
         self, outgoing: Outgoing, timeout_ms: float, mode: Mode, choose: Choose | None
@@ -489,10 +500,7 @@ def is_stored(error: Exception) -> bool:
 
 
 def _call_back(callback: SendCallback, result: SendResult | None, error: Exception | None) -> None:
-    try:
-        if result is not None:
-            callback.on_success(result)
-        elif error is not None:
-            callback.on_exception(error)
-    except Exception:  # noqa: BLE001 - the user's code cannot break sends
-        _log.exception("send callback failed")
+    if result is not None:
+        callback.on_success(result)
+    elif error is not None:
+        callback.on_exception(error)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Protocol
 
 from attrs import Attribute, define, field, fields, setters
 
-from rocketmq_py.client.hooks import EndTransactionHook
 from rocketmq_py.config import explained, one_of, setting
 from rocketmq_py.errors import ConfigError, MQClientException, NotStartedError
 from rocketmq_py.logs import get_logger
@@ -120,7 +119,6 @@ class TransactionMQProducer(DefaultMQProducer):
             raise ConfigError("check_request_hold_max", self._hold_max, "at least 1")
         self._check_threads = (least, most)
         self._halves: Halves | None = None
-        self._end_hooks: list[EndTransactionHook] = []
 
     def __repr__(self) -> str:
         return f"TransactionMQProducer({self.producer_group!r}, {self._life.state})"
@@ -188,10 +186,6 @@ class TransactionMQProducer(DefaultMQProducer):
                 wait([half.end(state, remark=remark)])
         values = {item.name: getattr(half.result, item.name) for item in fields(SendResult)}
         return TransactionSendResult(**values, local_transaction_state=state)
-
-    def register_end_transaction_hook(self, hook: EndTransactionHook) -> None:
-        """Show the outcome of every transaction to ``hook`` before the broker is told."""
-        self._end_hooks.append(hook)
 
     # --- being asked -----------------------------------------------------------------------
 

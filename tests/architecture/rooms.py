@@ -29,7 +29,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("errors", "threads"),
     ),
     "rocketmq_py": (
-        ("admin", "aio", "raw"),
+        ("admin", "aio", "raw", "telemetry"),
         ("reply",),
         ("producer", "consumer", "administration"),
         ("trace",),

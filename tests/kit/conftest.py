@@ -17,6 +17,8 @@ NOT_NEEDED = (
     "embedded_broker.containers",
     "embedded_broker.kit.rocketmq_container",
     "embedded_broker.kit.container",
+    "rocketmq_py.telemetry.metrics",
+    "rocketmq_py.telemetry.spans",
 )
 SOURCES = Path(__file__).resolve().parents[2]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from tests.needs import METRICS, SPANS, skip_without
 from tests.pages import commands_of, files_of, is_as_shown, printed
 
 PAGE = "TUTORIAL.md"
@@ -14,11 +15,13 @@ FILES = files_of(PAGE)
 COMMANDS = commands_of(PAGE)
 REAL = [one for one in COMMANDS if "--rocketmq=" in one]
 NEWER = "process:5.3.3"
+NEEDS = {"spans.py": SPANS, "metrics.py": METRICS}
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one not in REAL])
 def test_a_command_prints_what_the_page_shows(command: str, tmp_path: Path) -> None:
+    skip_without(*NEEDS.get(command.rsplit(maxsplit=1)[-1], ()))
     told = printed(command, FILES, tmp_path)
     assert is_as_shown(COMMANDS[command], told), told
 

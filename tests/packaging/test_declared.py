@@ -21,7 +21,7 @@ NAMED_ONLY = frozenset({"typing_extensions"})
 """`spark_connector/bundle.py` packs it for workers; nothing imports it today."""
 
 
-OTHER_NAMES = {"pyyaml": "yaml"}
+OTHER_NAMES = {"pyyaml": "yaml", "opentelemetry_api": "opentelemetry"}
 """Package to its module, where that is not called like the package."""
 
 

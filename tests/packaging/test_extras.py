@@ -125,6 +125,20 @@ def test_with_zstd(with_extra: With) -> None:
 
 
 @pytest.mark.slow
+def test_with_metrics(with_extra: With) -> None:
+    environment = with_extra("metrics")
+    assert environment.program("metrics") == "works"
+    assert_others_are_named(environment, "metrics")
+
+
+@pytest.mark.slow
+def test_with_otel(with_extra: With) -> None:
+    environment = with_extra("otel")
+    assert environment.program("otel") == "works"
+    assert_others_are_named(environment, "otel")
+
+
+@pytest.mark.slow
 def test_with_plot(with_extra: With, tmp_path: Path) -> None:
     environment = with_extra("plot")
     assert environment.program("plot", str(tmp_path)) == "works"

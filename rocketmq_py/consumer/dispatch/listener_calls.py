@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from enum import Enum
 from functools import partial
 from typing import (
@@ -32,10 +33,24 @@ from rocketmq_py.client.activity import Book
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.core.delivery import Delivery, Plan, Settle, Settlement
-from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Done, Outcome
+from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, Dead, Done, Hold, Outcome
 from rocketmq_py.consumer.dispatch.bodies import Bodies
-from rocketmq_py.consumer.hooks import CONTEXT_TYPE, ConsumeMessageContext, Hooks
-from rocketmq_py.errors import BodyError, DeliveryEndedError, MQClientException
+from rocketmq_py.consumer.hooks import (
+    AGAIN,
+    CONTEXT_TYPE,
+    DEAD,
+    DROPPED,
+    HANDLED,
+    ConsumeMessageContext,
+    Hooks,
+)
+from rocketmq_py.consumer.settings import RECONSUME_TIMES_DEFAULT
+from rocketmq_py.errors import (
+    BodyError,
+    DeliveryEndedError,
+    MQClientException,
+    UnsupportedOperationError,
+)
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.properties import Prop
 
@@ -125,6 +140,7 @@ class HandlingSettings(Protocol):
     decompressed_body_max_bytes: int
     decompressed_total_max_bytes: int
     consume_timeout: int
+    max_reconsume_times: int
 
 
 @define(eq=False, repr=False, kw_only=True)
@@ -161,6 +177,13 @@ class ListenerCalls:
         Gives those that the listener had, and the others, with what the listener says: a verdict,
         or what ends when the program settles them; None where it had none.
         """
+        if self._hooks.see_calls:
+            return copy_context().run(self._call, lane, messages, settle)
+        return self._call(lane, messages, settle)
+
+    def _call(
+        self, lane: Lane, messages: Sequence[MessageExt], settle: Settle
+    ) -> tuple[Unpacked, Verdict | Settlement | None]:
         batch = self.bodies.unpacked(messages)
         if batch.size:
             lane.grow(batch.size)
@@ -186,6 +209,7 @@ class ListenerCalls:
                 self._close(lane, batch)
         if context is not None:
             status = "" if verdict.status is None else verdict.status.name
+            context.outcomes = self._outcomes(lane, batch.messages, verdict)
             self._after(context, batch.messages, status, verdict.problem)
         return batch, verdict
 
@@ -254,11 +278,42 @@ class ListenerCalls:
         )
         self._hooks.after(context)
 
+    def _outcomes(
+        self, lane: Lane, messages: Sequence[MessageExt], verdict: Verdict
+    ) -> tuple[str, ...]:
+        """Say of each message what becomes of it, for the hooks."""
+        if verdict.again or verdict.is_no_attempt:
+            return (AGAIN,) * len(messages)
+        most = self._settings.max_reconsume_times
+        if most == -1 and not isinstance(verdict.rest, Hold):
+            most = RECONSUME_TIMES_DEFAULT
+        found = [HANDLED] * min(verdict.done, len(messages))
+        for message in messages[len(found) :]:
+            is_last = isinstance(verdict.rest, Dead) or 0 <= most <= message.reconsume_times
+            if isinstance(verdict.rest, Hold) and not is_last:
+                found.append(AGAIN)
+            elif not self._comes_again(lane, message):
+                found.append(DROPPED)
+            else:
+                found.append(DEAD if is_last else AGAIN)
+        return tuple(found)
+
+    def _comes_again(self, lane: Lane, message: MessageExt) -> bool:
+        """Whether a message that was not handled comes again, or is kept as a dead letter."""
+        try:
+            self._bury(lane, message, None)
+        except UnsupportedOperationError:
+            return False
+        return True
+
     def _telling(self, context: ConsumeMessageContext, settle: Settle) -> Settle:
         """Show the hooks what a program decides about its delivery."""
 
         def tell(lane: Lane, messages: Sequence[MessageExt], outcome: Outcome) -> Future[None]:
-            status = "CONSUME_SUCCESS" if isinstance(outcome, Done) else "RECONSUME_LATER"
+            is_done = isinstance(outcome, Done)
+            status = "CONSUME_SUCCESS" if is_done else "RECONSUME_LATER"
+            verdict = Verdict(len(messages) if is_done else 0, outcome)
+            context.outcomes = self._outcomes(lane, messages, verdict)
             self._after(context, messages, status)
             return settle(lane, messages, outcome)
 

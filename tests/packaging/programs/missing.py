@@ -51,6 +51,14 @@ def zstd() -> None:
     compress(b"x", CompressionType.ZSTD)
 
 
+def spans() -> None:
+    _ = import_module("rocketmq_py.telemetry").instrument
+
+
+def metrics() -> None:
+    _ = import_module("rocketmq_py.telemetry").ClientMetrics
+
+
 def plot() -> None:
     from embedded_broker.inspector.picture import save_picture
     from embedded_broker.inspector.report import Report
@@ -78,6 +86,8 @@ WANTS: dict[str, tuple[Callable[[], None], ...]] = {
     "containers": (container, container_backend),
     "control": (control,),
     "lz4": (lz4,),
+    "metrics": (metrics,),
+    "otel": (spans,),
     "plot": (plot,),
     "spark": (spark_helper, spark_source),
     "test": (plugin,),
