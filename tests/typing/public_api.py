@@ -17,11 +17,15 @@ from rocketmq_py import (
     Credentials,
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    Delivery,
+    DeliveryListener,
     EndTransactionContext,
+    Listener,
     LocalTransactionState,
     Message,
     MessageExt,
     MessageListenerConcurrently,
+    MessageListenerOrderly,
     MessageQueue,
     MessageQueueSelector,
     ProducerConfig,
@@ -179,6 +183,32 @@ def consuming() -> None:
         assert_type(consumer, DefaultMQPushConsumer)
         consumer.subscribe("T", "TagA || TagB")
         consumer.register_message_listener(listener)
+
+
+def settling(delivery: Delivery) -> None:
+    """A listener that settles its messages itself; the name of its parameter says so."""
+    assert_type(delivery.message, MessageExt)
+    assert_type(delivery.nack(timedelta(seconds=1)), Future[None])
+
+
+def settling_too(taken: Delivery) -> None:
+    """The same under another name, for the wrapper."""
+    assert_type(taken.ack(), Future[None])
+
+
+def settling_listeners(consumer: DefaultMQPushConsumer, later: list[Delivery]) -> None:
+    """A function, a lambda or the wrapper, side by side and in order."""
+    consumer.register_message_listener(settling)
+    consumer.register_message_listener(lambda delivery: delivery.ack())
+    consumer.register_message_listener(DeliveryListener(settling_too))
+    consumer.register_message_listener(DeliveryListener(later.append))
+    consumer.register_message_listener(DeliveryListener(lambda taken: taken.ack()))
+    consumer.register_message_listener(MessageListenerConcurrently(settling))
+    consumer.register_message_listener(MessageListenerOrderly(settling))
+    consumer.register_message_listener(MessageListenerOrderly(lambda delivery: delivery.nack()))
+    consumer.register_message_listener(MessageListenerOrderly(DeliveryListener(settling_too)))
+    kept: list[Listener] = [settling, DeliveryListener(settling_too), listener]
+    consumer.register_message_listener(kept[0])
 
 
 class Bank:
