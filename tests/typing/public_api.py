@@ -102,7 +102,9 @@ async def awaiting(producer: aio.Producer, message: Message, queue: MessageQueue
     assert_type(producer.send_msg_timeout, int)
     async with aio.Producer("G", namesrv_addr="127.0.0.1:9876") as started:
         assert_type(started, aio.Producer)
+        assert_type(started.transaction(message), aio.Transaction)
         async with started.transaction(message) as half:
+            assert_type(half, aio.BegunHalf)
             assert_type(half.message_id, str)
     await producer.send(message, queue=queue, selector=None)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
 
@@ -131,7 +133,8 @@ async def receiving(consumer: aio.Consumer) -> None:
         await delivery.nack(timedelta(seconds=1))
 
     consumer.subscribe("T", "a || b")
-    consumer.register_message_listener(handle)
+    by_name: dict[str, aio.Listener] = {"handle": handle}
+    consumer.register_message_listener(by_name["handle"])
     consumer.register_message_listener(aio.Orderly(handle))
     assert_type(aio.Consumer.of(ClientConfig(), "G", consume_timeout=5), aio.Consumer)
     async with aio.Consumer("G", namesrv_addr="127.0.0.1:9876") as started:
