@@ -110,7 +110,7 @@ async def _asked(inbox: Inbox, left_s: float) -> Batch | None:
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class LitePullConsumer(LitePullConsumerConfig, GroupFace[Polled]):
+class LitePullConsumer(GroupFace[Polled], LitePullConsumerConfig):
     """Receives messages of a group when a task asks for them by `poll`, and never blocks the loop.
 
     ``consumer_group``, ``clock``, ``rpc_hooks``, settings, `of` and what they promise are those of
