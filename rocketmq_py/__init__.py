@@ -145,7 +145,7 @@ if TYPE_CHECKING:
         TimerCounts,
         TimingCount,
     )
-    from rocketmq_py.protocol.bodies.topics import ClusterInfo, DataVersion
+    from rocketmq_py.protocol.bodies.topics import BrokerData, ClusterInfo, DataVersion
     from rocketmq_py.protocol.codes import RequestCode, ResponseCode
     from rocketmq_py.protocol.command import RemotingCommand
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
@@ -218,7 +218,7 @@ _NAMES_OF = {
     "producer.halves": "TransactionDelay",
     "producer.transaction": "AnyTransactionListener TransactionListener TransactionMQProducer",
     "protocol.bodies.timers": "DelayOffsets TimerCheckpoint TimerCounts TimingCount",
-    "protocol.bodies.topics": "ClusterInfo DataVersion",
+    "protocol.bodies.topics": "BrokerData ClusterInfo DataVersion",
     "protocol.codes": "RequestCode ResponseCode",
     "protocol.command": "RemotingCommand",
     "protocol.delay": "Delay DelayKind DelayLevel",
@@ -246,6 +246,7 @@ __all__ = [
     "BatchRefusedError",
     "BodyTooLargeError",
     "Boundary",
+    "BrokerData",
     "Busy",
     "CachedMessages",
     "CheckForbiddenContext",

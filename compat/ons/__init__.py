@@ -15,7 +15,7 @@ Both spellings of every name exist, Java's and Python's. Offered are the produce
 listed in GAPS.md. `factory` is where to read on.
 """
 
-from compat.ons.consumer import Action, ConsumeContext, Consumer, MessageListener
+from compat.ons.consumer import Action, ConsumeContext, Consumer, ListenerLike, MessageListener
 from compat.ons.factory import ONSFactory
 from compat.ons.message import Message
 from compat.ons.producer import OnExceptionContext, Producer, SendCallback, SendResult
@@ -27,6 +27,7 @@ __all__ = [
     "Action",
     "ConsumeContext",
     "Consumer",
+    "ListenerLike",
     "Message",
     "MessageListener",
     "MessageSelector",

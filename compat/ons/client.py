@@ -17,7 +17,7 @@ from rocketmq_py.config import Credentials, CredentialsSource
 from rocketmq_py.errors import ONSClientException, RocketMQError
 
 
-class InstanceSettings(TypedDict, total=False):
+class _InstanceSettings(TypedDict, total=False):
     """Client settings that are passed on only when the program sets them."""
 
     instance_name: str
@@ -47,10 +47,10 @@ class Client(ABC):
         return self._credentials
 
     @property
-    def instance_settings(self) -> InstanceSettings:
+    def _instance_settings(self) -> _InstanceSettings:
         """The instance name, if the program has set one."""
         name = text_of(self.properties, PropertyKeyConst.InstanceName)
-        return InstanceSettings(instance_name=name) if name else InstanceSettings()
+        return _InstanceSettings(instance_name=name) if name else _InstanceSettings()
 
     @property
     @abstractmethod

@@ -73,6 +73,7 @@ class MessageListener:
 
 
 ListenerLike = MessageListener | Callable[[Message, ConsumeContext], Action]
+"""Everything that `Consumer.subscribe` takes as the listener of a topic."""
 
 
 class Consumer(Client):
@@ -127,7 +128,7 @@ class Consumer(Client):
                 ),
                 vip_channel_enabled=switch_of(settings, PropertyKeyConst.isVipChannelEnabled),
                 credentials=self.credentials_source,
-                **self.instance_settings,
+                **self._instance_settings,
             )
             self._consumer.register_message_listener(self._handle)
 

@@ -127,7 +127,7 @@ class Producer(Client):
                 vip_channel_enabled=switch_of(settings, PropertyKeyConst.isVipChannelEnabled),
                 credentials=self.credentials_source,
                 max_delay=max_delay_of(settings),
-                **self.instance_settings,
+                **self._instance_settings,
             )
 
     def send(self, message: Message) -> SendResult:

@@ -21,15 +21,21 @@ from rocketmq_py.aio.consumer import Consumer, Orderly
 from rocketmq_py.aio.delivery import Delivery
 from rocketmq_py.aio.lite_pull import LitePullConsumer
 from rocketmq_py.aio.producer import Producer
+from rocketmq_py.aio.receiving import Listener
+from rocketmq_py.aio.transaction import Transaction
+from rocketmq_py.producer.halves import BegunHalf
 
 __all__ = [
     "AdminClient",
+    "BegunHalf",
     "Consumer",
     "Delivery",
+    "Listener",
     "LitePullConsumer",
     "Orderly",
     "Producer",
     "SendCancelledError",
+    "Transaction",
     "TransactionCheck",
     "cancelled_send",
 ]

@@ -13,7 +13,7 @@ from attrs import define, setters
 
 from rocketmq_py.administration.servers import Servers
 from rocketmq_py.administration.settings import AdminConfig
-from rocketmq_py.aio.home import Home
+from rocketmq_py.aio.home import Home, to_its_end
 from rocketmq_py.client.asking import Asker, Question
 from rocketmq_py.client.caller import Caller
 from rocketmq_py.client.life import PATIENCE_S, checked_patience
@@ -87,11 +87,14 @@ class AwaitedAdmin(AdminConfig):
         self._fix()
 
     async def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
-        """End it within little more than ``timeout`` seconds; may be called again."""
+        """End it within little more than ``timeout`` seconds; may be called again.
+
+        It goes on when the task that awaits it is cancelled.
+        """
         patience = checked_patience(timeout)
         if self._engine is None:
             self._engine = _Engine.of(self)
-        await asyncio.to_thread(self._engine.shutdown, patience)
+        await to_its_end(self._engine.shutdown, patience)
 
     @property
     def is_running(self) -> bool:

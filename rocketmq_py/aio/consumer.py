@@ -16,7 +16,7 @@ from attrs import define, field, frozen, setters
 
 from rocketmq_py.aio.delivery import Delivery
 from rocketmq_py.aio.group import GroupFace
-from rocketmq_py.aio.home import Home, running_loop
+from rocketmq_py.aio.home import Home, running_loop, to_its_end
 from rocketmq_py.aio.membership import Membership
 from rocketmq_py.aio.outcomes import Outcomes
 from rocketmq_py.aio.receiving import Iterating, Listener, Listening, Receiver
@@ -44,7 +44,7 @@ class Orderly:
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class Consumer(PushConsumerConfig, GroupFace[Membership]):
+class Consumer(GroupFace[Membership], PushConsumerConfig):
     """Receives messages of a group in one event loop, and never blocks it.
 
     ``consumer_group``, ``clock``, ``rpc_hooks``, settings, `of` and what they promise are those of
@@ -148,8 +148,9 @@ class Consumer(PushConsumerConfig, GroupFace[Membership]):
 
         Waits up to ``timeout`` seconds (default: ``await_termination_millis_when_shutdown``) for
         running listeners, then writes offsets and tells the brokers. Iterations end at once. What
-        is not settled by then comes again elsewhere. May be called again, and from any loop. A
-        listener may call it, too, which is not waited for then: it acks its message before.
+        is not settled by then comes again elsewhere. May be called again, and from any loop; it
+        goes on when the task that awaits it is cancelled. A listener may call it, too, which is not
+        waited for then: it acks its message before.
         """
         leave, receiver = self._member.leave(timeout), self._member.receiver
         if receiver is not None:
@@ -158,7 +159,7 @@ class Consumer(PushConsumerConfig, GroupFace[Membership]):
                 receiver.let_caller_wait()
             else:
                 receiver.outcomes.call(receiver.close)
-        await asyncio.to_thread(leave)
+        await to_its_end(leave)
 
     def suspend(self) -> None:
         """Stop fetching; messages that are here already still reach the program. Never blocks."""

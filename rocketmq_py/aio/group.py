@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from rocketmq_py.aio.home import Home
+from rocketmq_py.aio.home import Home, to_its_end
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.life import PATIENCE_S, checked_patience
 from rocketmq_py.clock import Clock
@@ -152,9 +152,10 @@ class GroupFace(ABC, Generic[_Member_co]):
     async def shutdown(self, timeout: float | timedelta | None = None) -> None:
         """Leave the group, within little more than ``timeout`` seconds (default: 3).
 
-        Calls that wait for messages are let go. May be called again, and from any loop.
+        Calls that wait for messages are let go. May be called again, and from any loop. It goes on
+        when the task that awaits it is cancelled.
         """
-        await asyncio.to_thread(self._member.leave(timeout))
+        await to_its_end(self._member.leave(timeout))
 
     async def __aenter__(self) -> Self:
         """Start, unless it is running already."""

@@ -1,12 +1,19 @@
 """The event loop that an asyncio client belongs to: the first one that uses it.
 
-Futures and tasks of one loop cannot be awaited in another, so any other loop is refused. Must not
-know what a client does. Tested with each client.
+Futures and tasks of one loop cannot be awaited in another, so any other loop is refused. What
+blocks is called beside the loop, `to_its_end` where a cancelled task must not undo it. Must not
+know what a client does.
 """
 
 import asyncio
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import TypeVar, TypeVarTuple
 
 from rocketmq_py.errors import IllegalStateError
+
+_Result = TypeVar("_Result")
+_Arguments = TypeVarTuple("_Arguments")
 
 
 class Home:
@@ -35,6 +42,15 @@ class Home:
             )
         self._loop = loop
         return loop
+
+
+async def to_its_end(act: Callable[[*_Arguments], _Result], *given: *_Arguments) -> _Result:
+    """Call on another thread; it is done also when the task that awaits it is cancelled.
+
+    `asyncio.to_thread` forgets a call whose task is cancelled before a thread is free for it.
+    """
+    loop, context = asyncio.get_running_loop(), copy_context()
+    return await asyncio.shield(loop.run_in_executor(None, context.run, act, *given))
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

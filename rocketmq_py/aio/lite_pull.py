@@ -18,7 +18,7 @@ from attrs import define, field, setters
 from rocketmq_py.aio.group import GroupFace, LoopMember
 from rocketmq_py.aio.home import Home
 from rocketmq_py.client.hooks import RPCHook, as_hooks
-from rocketmq_py.clock import Clock, monotonic
+from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.dispatch.bodies import Unpacked
 from rocketmq_py.consumer.dispatch.inbox import Batch, Inbox
@@ -26,7 +26,7 @@ from rocketmq_py.consumer.dispatch.on_loop import LOOK_EVERY_MS
 from rocketmq_py.consumer.dispatch.pool import NOT_READY
 from rocketmq_py.consumer.face import a_clock
 from rocketmq_py.consumer.listener import MessageSelector
-from rocketmq_py.consumer.polling import PollingConsumer, QueueListener, checked_wait
+from rocketmq_py.consumer.polling import PollingConsumer, QueueListener
 from rocketmq_py.consumer.settings import LitePullConsumerConfig
 from rocketmq_py.errors import ClientClosedError
 from rocketmq_py.message import MessageExt
@@ -56,19 +56,14 @@ class Polled(LoopMember[Inbox, LitePullConsumerConfig], PollingConsumer):
         watch = engine.schedule_every(LOOK_EVERY_MS, LOOK_EVERY_MS, look)
         self._life.at_end(lambda _: watch.cancel())
 
-    async def polled(self, wait_ms: int) -> list[MessageExt]:
+    async def polled(self, timeout: int | timedelta | None) -> list[MessageExt]:
         """Wait for messages without blocking the loop; see `LitePullConsumer.poll`."""
-        inbox = self._begin_poll()
-        deadline = monotonic() + wait_ms / 1000
-        while True:
-            batch = await _asked(inbox, deadline - monotonic())
-            if batch is None:
-                if self._life.state == "closed":
-                    raise ClientClosedError(f"{self!r} is shut down")
-                return []
-            messages = self._handed_over(batch, await self._unpacked(inbox, batch))
+        poll = self._begin_poll(timeout)
+        while (batch := await _asked(poll.inbox, poll.left_s)) is not None:
+            messages = self._handed_over(batch, await self._unpacked(poll.inbox, batch))
             if messages:
                 return messages
+        return self._came_to_nothing()
 
     async def _unpacked(self, inbox: Inbox, batch: Batch) -> Unpacked:
         """Decompress on another thread what must be; a task that is cancelled puts all back."""
@@ -110,7 +105,7 @@ async def _asked(inbox: Inbox, left_s: float) -> Batch | None:
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class LitePullConsumer(LitePullConsumerConfig, GroupFace[Polled]):
+class LitePullConsumer(GroupFace[Polled], LitePullConsumerConfig):
     """Receives messages of a group when a task asks for them by `poll`, and never blocks the loop.
 
     ``consumer_group``, ``clock``, ``rpc_hooks``, settings, `of` and what they promise are those of
@@ -190,8 +185,7 @@ class LitePullConsumer(LitePullConsumerConfig, GroupFace[Polled]):
         Raises `NotStartedError` and `ClientClosedError`.
         """
         self._home.take()
-        wait_ms = self.poll_timeout_millis if timeout is None else checked_wait(timeout)
-        return await self._member.polled(wait_ms)
+        return await self._member.polled(timeout)
 
     async def batches(self) -> AsyncIterator[list[MessageExt]]:
         """Poll for ever: give what each poll returns. Ends when the consumer is shut down."""

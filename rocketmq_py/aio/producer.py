@@ -17,7 +17,7 @@ from attrs import define, field, setters
 from rocketmq_py.aio.calls import Calls, Waiting
 from rocketmq_py.aio.checks import Checks, TransactionCheck
 from rocketmq_py.aio.engine import ThreadedProducer, takes_long
-from rocketmq_py.aio.home import Home, running_loop
+from rocketmq_py.aio.home import Home, running_loop, to_its_end
 from rocketmq_py.aio.transaction import Transaction
 from rocketmq_py.client.hooks import (
     CheckForbiddenHook,
@@ -112,11 +112,12 @@ class Producer(ProducerConfig):
     async def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
         """Stop sending: sends in flight get up to ``timeout`` seconds, then `ClientClosedError`.
 
-        What waits for room ends at once. May be called again, and from any loop.
+        What waits for room ends at once. May be called again, and from any loop. It goes on when
+        the task that awaits it is cancelled.
         """
         patience = checked_patience(timeout)
         self._end_waiting()
-        await asyncio.to_thread(self._threaded.shutdown, patience)
+        await to_its_end(self._threaded.shutdown, patience)
 
     async def __aenter__(self) -> Self:
         """Start, unless it is running already."""

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from attrs import define, frozen
 
@@ -162,7 +172,9 @@ ConsumeOrderlyFunction: TypeAlias = Callable[
 class DeliveryFunction(Protocol):
     """A listener that settles its messages itself, at once or later and from any thread.
 
-    Its parameter is named ``delivery``, which tells it from other listeners.
+    Its parameter is named ``delivery``, which tells it from other listeners. A parameter of another
+    name will do when it is annotated as a `Delivery`, but type checkers look at names alone: for
+    them, and for what has no such parameter, there is `DeliveryListener`.
     """
 
     def __call__(self, delivery: Delivery) -> object:
@@ -176,13 +188,19 @@ _NO_STATUS: tuple[type | None, ...] = (None, type(None), bool, int, str)
 class _Wrapper(Generic[_Context, _Status]):
     """Base class of a listener with a method, or wrapper of a callable."""
 
+    @overload
     def __init__(
         self, consume: Callable[[list[MessageExt], _Context], _Status] | None = None
-    ) -> None:
-        self._consume = consume
+    ) -> None: ...
+
+    @overload
+    def __init__(self, consume: DeliveryFunction) -> None: ...
+
+    def __init__(self, consume: Callable[..., Any] | None = None) -> None:
+        self._consume = consume  # Any: the overloads say what it returns
 
     @property
-    def wrapped(self) -> Callable[[list[MessageExt], _Context], _Status] | None:
+    def wrapped(self) -> Callable[..., object] | None:
         """The callable that was passed; None when there is none."""
         return self._consume
 
@@ -192,14 +210,16 @@ class _Wrapper(Generic[_Context, _Status]):
             raise UnsupportedOperationError(
                 f"{type(self).__name__} has no consume_message: override it, or pass a callable"
             )
-        return self._consume(messages, context)
+        status: _Status = self._consume(messages, context)
+        return status
 
 
 class MessageListenerConcurrently(_Wrapper[ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus]):
     """Base class or wrapper of a listener whose calls run side by side, in any order.
 
-    Override `consume_message`, or wrap a callable: ``MessageListenerConcurrently(function)``.
-    Delivery is at least once: a listener must be able to handle a message twice.
+    Override `consume_message`, or wrap a callable: ``MessageListenerConcurrently(function)``, also
+    one that takes ``(delivery: Delivery)``. Delivery is at least once: a listener must be able to
+    handle a message twice.
     """
 
 
@@ -219,10 +239,15 @@ class MessageListenerOrderly(_Wrapper[ConsumeOrderlyContext, ConsumeOrderlyStatu
 class DeliveryListener:
     """Wraps a callable that settles its messages itself: ``DeliveryListener(function)``.
 
-    It gets a `Delivery`. A function whose parameter is named ``delivery`` needs no wrapper.
+    It gets a `Delivery`. A function whose parameter is named ``delivery`` needs no wrapper. For
+    messages in order: ``MessageListenerOrderly(DeliveryListener(function))``.
     """
 
     function: Callable[[Delivery], object]
+
+    def __call__(self, delivery: Delivery) -> object:
+        """Call the function: a wrapped one is a `DeliveryFunction`, too."""
+        return self.function(delivery)
 
 
 class _ConcurrentListener(Protocol):
@@ -270,6 +295,9 @@ def listening_of(listener: object) -> Listening:
         raise TypeError(f"{listener.__name__} is a class: pass an object of it as the listener")
     is_orderly = isinstance(listener, MessageListenerOrderly)
     function = _bound(listener)
+    settles = isinstance(function, DeliveryListener)
+    if isinstance(function, DeliveryListener):
+        function = _bound(function.function)  # looked at as it is, and called as it is
     # Imported here: attrs has loaded it anyway when a program registers a listener.
     import inspect
 
@@ -278,8 +306,8 @@ def listening_of(listener: object) -> Listening:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return Listening(function, is_orderly)  # a builtin without a signature: nothing to check
-    if isinstance(listener, DeliveryListener) or _says_delivery(signature):
+        return Listening(function, is_orderly, settles)  # a builtin: nothing to check
+    if settles or _says_delivery(signature):
         if not _takes(signature, 1):
             raise TypeError(f"the listener takes {signature}: it is called with one Delivery")
         return Listening(function, is_orderly, settles=True)
@@ -316,13 +344,12 @@ def _says_delivery(signature: Signature) -> bool:
     first = next(iter(signature.parameters.values()), None)
     return first is not None and (
         first.name == "delivery"
-        or first.annotation in {Delivery, "Delivery", "rocketmq_py.Delivery"}
+        # No set: an annotation may be anything, also what has no hash.
+        or first.annotation in (Delivery, "Delivery", "rocketmq_py.Delivery")
     )
 
 
 def _bound(listener: object) -> Callable[..., object]:
-    if isinstance(listener, DeliveryListener):
-        return listener.function
     for name in ("consume_message", "consumeMessage"):
         # A name from a foreign program: what it is, is checked by the caller.
         function = getattr(listener, name, None)

@@ -13,10 +13,10 @@ from typing import ClassVar, NoReturn
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook, as_hooks
-from rocketmq_py.clock import Clock, monotonic
+from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.face import a_clock
-from rocketmq_py.consumer.polling import PollingConsumer, checked_wait
+from rocketmq_py.consumer.polling import PollingConsumer
 from rocketmq_py.consumer.settings import LitePullConsumerConfig
 from rocketmq_py.errors import ClientClosedError
 from rocketmq_py.message import MessageExt
@@ -79,18 +79,12 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer):
         ``timeout`` in ms, or a timedelta; default: `poll_timeout_millis`. With `auto_commit` what
         earlier polls returned is committed first. Raises `NotStartedError` and `ClientClosedError`.
         """
-        wait_ms = self.poll_timeout_millis if timeout is None else checked_wait(timeout)
-        inbox = self._begin_poll()
-        deadline = monotonic() + wait_ms / 1000
-        while True:
-            batch = inbox.take(max(0.0, deadline - monotonic()))
-            if batch is None:
-                if self._life.state == "closed":
-                    raise ClientClosedError(f"{self._who()} is shut down")
-                return []
+        poll = self._begin_poll(timeout)
+        while (batch := poll.inbox.take(poll.left_s)) is not None:
             messages = self._handed_over(batch, self._bodies.unpacked(batch.messages))
             if messages:
                 return messages
+        return self._came_to_nothing()
 
     def batches(self, timeout: int | timedelta | None = None) -> Iterator[list[MessageExt]]:
         """Poll for ever: give what each poll returns, unless it is nothing.

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
+from attrs import frozen
+
+from rocketmq_py.clock import monotonic
 from rocketmq_py.config import in_milliseconds
 from rocketmq_py.consumer.core.shares import Assigned
 from rocketmq_py.consumer.face import SUBSCRIBE_ALL, GroupConsumer
@@ -42,6 +45,19 @@ QueueListener: TypeAlias = Callable[[str, frozenset[MessageQueue]], object]
 """Called with a topic and its queues when these have changed."""
 
 CHANGES_FIRST_MS = 10_000
+
+
+@frozen
+class Poll:
+    """One poll: who is asked, and until when."""
+
+    inbox: Inbox
+    deadline: float
+
+    @property
+    def left_s(self) -> float:
+        """How long it may still wait."""
+        return max(0.0, self.deadline - monotonic())
 
 
 class PollingConsumer(_Consumer):
@@ -165,13 +181,17 @@ class PollingConsumer(_Consumer):
 
     # --- messages -----------------------------------------------------------------------------
 
-    def _begin_poll(self) -> Inbox:
-        """Commit what earlier polls returned, if it is so set; return what is to be asked."""
+    def _begin_poll(self, timeout: int | timedelta | None) -> Poll:
+        """Commit what earlier polls returned, if it is so set; return what is to be asked.
+
+        It is asked until `_handed_over` has something, or there is nothing: see `_came_to_nothing`.
+        """
+        wait_ms = self.config.poll_timeout_millis if timeout is None else checked_wait(timeout)
         member = self._running()
         self._give_room_back()
         if self.config.auto_commit:
             self._progress.commit()
-        return member.dispatch
+        return Poll(member.dispatch, monotonic() + wait_ms / 1000)
 
     def _handed_over(self, batch: Batch, unpacked: Unpacked) -> list[MessageExt]:
         """Return the messages that were asked for; [] when it must be asked again.
@@ -191,6 +211,11 @@ class PollingConsumer(_Consumer):
                 self._show(batch.lane.queue, unpacked.shown)
                 return list(unpacked.shown)
         self._give_room_back()
+        return []
+
+    def _came_to_nothing(self) -> list[MessageExt]:
+        """Return [] when nothing came in time; raise when the end let a poll go."""
+        self._running()
         return []
 
     def _show(self, queue: MessageQueue, shown: Sequence[MessageExt]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
 
 from attrs import define, field, setters
 
@@ -19,7 +19,7 @@ from rocketmq_py.client.life import checked_patience
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.face import PushedConsumer, a_clock
-from rocketmq_py.consumer.listener import Listener, Listening, listening_of
+from rocketmq_py.consumer.listener import DeliveryFunction, Listener, Listening, listening_of
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import ConfigError, MQClientException
 from rocketmq_py.logs import get_logger
@@ -98,15 +98,21 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
 
     # --- before the start ---------------------------------------------------------------------
 
+    @overload
+    def register_message_listener(self, listener: DeliveryFunction) -> None: ...
+
+    @overload
+    def register_message_listener(self, listener: Listener) -> None: ...
+
     def register_message_listener(self, listener: Listener) -> None:
         """Set who handles messages: a callable (messages, context), or an object.
 
         The object has `consume_message` or ``consumeMessage``. It must return a
         `ConsumeConcurrentlyStatus`. After None, a value of another type (logged once) or an
         exception the messages come again later. A `MessageListenerOrderly` gets the messages of
-        each queue one after the other. A callable with one argument gets a `Delivery`, which it
-        settles itself: at once or later, from any thread. Raises TypeError for what cannot be
-        called so, MQClientException after `start`.
+        each queue one after the other. A callable whose parameter is named ``delivery``, and a
+        `DeliveryListener`, gets a `Delivery`, which it settles itself: at once or later, from any
+        thread. Raises TypeError for what cannot be called so, MQClientException after `start`.
         """
         listening = listening_of(listener)
         if self._life.state != "new":

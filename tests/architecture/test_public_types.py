@@ -7,34 +7,41 @@ import functools
 import importlib
 import inspect
 import typing
+from types import ModuleType
 
 import pytest
 
 import rocketmq_py
-from rocketmq_py import admin, raw, trace
+from compat import ons
+from rocketmq_py import admin, aio, raw, trace
 
-PUBLIC = {name: module for module in (admin, raw, trace, rocketmq_py) for name in module.__all__}
+OURS = ("rocketmq_py.", "compat.")
+PUBLIC = [
+    (home, name) for home in (admin, aio, ons, raw, trace, rocketmq_py) for name in home.__all__
+]
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_every_public_name_resolves_and_has_a_docstring(name: str) -> None:
-    thing = getattr(PUBLIC[name], name)
+@pytest.mark.parametrize(
+    ("home", "name"), PUBLIC, ids=[f"{home.__name__}.{name}" for home, name in PUBLIC]
+)
+def test_every_public_name_resolves_and_has_a_docstring(home: ModuleType, name: str) -> None:
+    thing = getattr(home, name)
     if inspect.isclass(thing) or inspect.isfunction(thing):
         assert inspect.getdoc(thing)
 
 
 def methods() -> list[tuple[str, typing.Any]]:
     """Give the public methods of public classes, their bases' of ours included, each once."""
-    things = [getattr(module, name) for name, module in PUBLIC.items()]
+    things = [getattr(home, name) for home, name in PUBLIC]
     owners = dict.fromkeys(
         owner
         for thing in things
         if inspect.isclass(thing)
         for owner in thing.__mro__
-        if owner.__module__.startswith("rocketmq_py")
+        if owner.__module__.startswith(OURS)
     )
     return [
-        (f"{owner.__name__}.{member}", function)
+        (f"{owner.__module__}.{owner.__name__}.{member}", function)
         for owner in owners
         for member, function in vars(owner).items()
         if inspect.isfunction(function) and not member.startswith("_")
@@ -58,18 +65,30 @@ RAW = ("rocketmq_py.client.queue_", "rocketmq_py.client.raw_messages")
 HOMES = {
     "rocketmq_py.administration.": admin,
     "rocketmq_py.admin.": admin,
+    "rocketmq_py.aio.": aio,
+    "compat.ons.": ons,
+    "rocketmq_py.producer.halves.BegunHalf": aio,
+    "rocketmq_py.errors.ONSClientException": ons,
     "rocketmq_py.trace.": trace,
 }
-"""Modules whose types are public beside them, and not in `rocketmq_py`."""
-INNER = {"Frame", "Lane", "Plan", "Settle", "Settlement"}
-"""What only the SDK passes: a `RemotingCommand`, which hooks see, is decoded from a frame, and a
-`Delivery` is made by a consumer."""
+"""Types, or modules of them, that are public elsewhere than in `rocketmq_py`."""
+INNER = {
+    *("Buffer", "Frame"),
+    *("Lane", "Outcomes", "Plan", "Settle", "Settlement"),
+    *("Calls", "EndTransactionRequestHeader", "Halves", "ThreadedProducer"),
+}
+"""What only the SDK passes: a `RemotingCommand`, which hooks see, is decoded from a frame, a
+`Delivery` is made by a consumer, a `Transaction` and its half message by a producer."""
+
+
+SPECIAL = {"__init__", "__call__", "__enter__", "__aenter__", "__iter__", "__aiter__", "__anext__"}
+"""Special methods whose types a program meets: it calls them, by name or by syntax."""
 
 
 def members(kind: type) -> typing.Iterator[tuple[str, typing.Any]]:
     """Give what a program may call or read of a class, its bases' of ours included."""
     for owner in kind.__mro__:
-        if not owner.__module__.startswith("rocketmq_py"):
+        if not owner.__module__.startswith(OURS):
             continue
         for name, member in vars(owner).items():
             if isinstance(member, property):
@@ -81,10 +100,25 @@ def members(kind: type) -> typing.Iterator[tuple[str, typing.Any]]:
         yield owner.__name__, owner
 
 
-def names_in(annotation: object) -> set[str]:
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    tree = ast.parse(text, mode="eval") if text else ast.Constant(None)
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+def parts_of(annotation: object) -> typing.Iterator[object]:
+    """Give an annotation, and everything that stands inside it."""
+    yield annotation
+    inside = annotation if isinstance(annotation, list) else typing.get_args(annotation)
+    for one in inside:
+        yield from parts_of(one)
+
+
+def names_in(annotation: object, module: str) -> set[str]:
+    """Give the names that an annotation of a module has, be it a text or what the text means."""
+    found: set[str] = set()
+    known = vars(importlib.import_module(module))
+    for part in parts_of(annotation):
+        if isinstance(part, str):
+            nodes = ast.walk(ast.parse(part, mode="eval"))
+            found |= {node.id for node in nodes if isinstance(node, ast.Name)}
+        else:
+            found |= {name for name, thing in known.items() if thing is part or thing == part}
+    return found
 
 
 @functools.cache
@@ -99,24 +133,32 @@ def known_in(module: str) -> dict[str, tuple[str, str]]:
     return known
 
 
+def is_variable(module: str, name: str) -> bool:
+    """Whether it stands for a type that is found where it is used."""
+    thing = getattr(importlib.import_module(module), name)
+    return isinstance(thing, (typing.TypeVar, typing.ParamSpec))
+
+
 def named_types() -> dict[tuple[str, str], str]:
     """Give each type of ours that a public signature or attribute names, and who names it."""
     found: dict[tuple[str, str], str] = {}
-    for public, home in PUBLIC.items():
+    for home, public in PUBLIC:
         thing = getattr(home, public)
-        if not getattr(thing, "__module__", "").startswith("rocketmq_py"):
+        if not getattr(thing, "__module__", "").startswith(OURS):
             continue
         if home is raw or thing.__module__.startswith(RAW):
             continue
         for where, member in members(thing) if inspect.isclass(thing) else [(public, thing)]:
             name = where.rpartition(".")[2]
-            if name.startswith("_") and name != "__init__":
+            if name.startswith("_") and name not in SPECIAL:
                 continue
             for attribute, annotation in inspect.get_annotations(member).items():
-                for one in () if attribute.startswith("_") else names_in(annotation):
+                if attribute.startswith("_"):
+                    continue
+                for one in names_in(annotation, member.__module__):
                     module, known = known_in(member.__module__).get(one, ("", "_"))
-                    is_ours = module.startswith("rocketmq_py") and not known.startswith("_")
-                    if is_ours and known not in INNER:
+                    is_ours = module.startswith(OURS) and not known.startswith("_")
+                    if is_ours and known not in INNER and not is_variable(module, known):
                         found.setdefault((module, known), where)
     return found
 
@@ -124,6 +166,7 @@ def named_types() -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize("origin", sorted(named_types()), ids=lambda origin: origin[1])
 def test_every_type_of_a_public_signature_can_be_imported(origin: tuple[str, str]) -> None:
     module, name = origin
-    home = next((HOMES[begin] for begin in HOMES if module.startswith(begin)), rocketmq_py)
+    whole = f"{module}.{name}"
+    home = next((HOMES[begin] for begin in HOMES if whole.startswith(begin)), rocketmq_py)
     assert name in home.__all__, f"{named_types()[origin]} names {module}.{name}"
     assert getattr(home, name) is getattr(importlib.import_module(module), name)

@@ -35,7 +35,7 @@ def test_an_orderly_listener_that_waits_for_its_settlement_needs_no_second_threa
             consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         )
         consumer.subscribe("T")
-        consumer.register_message_listener(MessageListenerOrderly(handle))  # type: ignore[arg-type]
+        consumer.register_message_listener(MessageListenerOrderly(handle))
         with consumer:
             until(lambda: len(handled) == 3, GUARD_S)
     assert handled == [b"0", b"1", b"2"]

@@ -208,7 +208,7 @@ def _settling_in_order(desk: Desk) -> object:
         else:
             delivery.nack()
 
-    return MessageListenerOrderly(listen)  # type: ignore[arg-type] # taken as documented
+    return MessageListenerOrderly(listen)
 
 
 # --- pops -------------------------------------------------------------------------------------

@@ -157,9 +157,7 @@ def test_each_attempt_of_a_listener_is_noted(
     soon = {"poll_name_server_interval": SOON_MS}
     consumer = DefaultMQPushConsumer(rocketmq_group, **settings, **soon)  # type: ignore[arg-type]
     consumer.subscribe(rocketmq_topic)
-    consumer.register_message_listener(
-        MessageListenerOrderly(listen) if in_order else listen  # type: ignore[arg-type] # taken
-    )
+    consumer.register_message_listener(MessageListenerOrderly(listen) if in_order else listen)
     with consumer:
         with DefaultMQProducer("shop", **settings) as producer:  # type: ignore[arg-type] # mixed
             sent = producer.send(Message(rocketmq_topic, b"x"))

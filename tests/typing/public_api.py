@@ -14,16 +14,27 @@ from rocketmq_py import (
     CompressionType,
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
+    ConsumeMessageContext,
+    ConsumeOrderlyContext,
+    ConsumeOrderlyStatus,
     Credentials,
+    DefaultLitePullConsumer,
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    Delivery,
+    DeliveryListener,
     EndTransactionContext,
+    FilterMessageContext,
+    Listener,
+    LitePullConsumerConfig,
     LocalTransactionState,
     Message,
     MessageExt,
     MessageListenerConcurrently,
+    MessageListenerOrderly,
     MessageQueue,
     MessageQueueSelector,
+    MessageSelector,
     ProducerConfig,
     PushConsumerConfig,
     RemotingCommand,
@@ -98,7 +109,9 @@ async def awaiting(producer: aio.Producer, message: Message, queue: MessageQueue
     assert_type(producer.send_msg_timeout, int)
     async with aio.Producer("G", namesrv_addr="127.0.0.1:9876") as started:
         assert_type(started, aio.Producer)
+        assert_type(started.transaction(message), aio.Transaction)
         async with started.transaction(message) as half:
+            assert_type(half, aio.BegunHalf)
             assert_type(half.message_id, str)
     await producer.send(message, queue=queue, selector=None)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
 
@@ -127,7 +140,8 @@ async def receiving(consumer: aio.Consumer) -> None:
         await delivery.nack(timedelta(seconds=1))
 
     consumer.subscribe("T", "a || b")
-    consumer.register_message_listener(handle)
+    by_name: dict[str, aio.Listener] = {"handle": handle}
+    consumer.register_message_listener(by_name["handle"])
     consumer.register_message_listener(aio.Orderly(handle))
     assert_type(aio.Consumer.of(ClientConfig(), "G", consume_timeout=5), aio.Consumer)
     async with aio.Consumer("G", namesrv_addr="127.0.0.1:9876") as started:
@@ -136,6 +150,46 @@ async def receiving(consumer: aio.Consumer) -> None:
             assert_type(delivery, aio.Delivery)
             assert_type(delivery.message, MessageExt)
             await delivery.ack()
+
+
+def polling(consumer: DefaultLitePullConsumer, queue: MessageQueue) -> None:
+    """A consumer that is asked for messages."""
+    consumer.subscribe("T", MessageSelector.by_sql("amount > 5"))
+    assert_type(consumer.poll(), list[MessageExt])
+    assert_type(consumer.poll(500), list[MessageExt])
+    assert_type(consumer.assignment(), list[MessageQueue])
+    assert_type(consumer.committed(queue), int | None)
+    assert_type(consumer.offset_for_timestamp(queue, datetime(2030, 1, 1, tzinfo=UTC)), int)
+    consumer.seek(queue, 7)
+    consumer.pause([queue])
+    consumer.commit()
+    consumer.commit({queue: 8})
+    for batch in consumer.batches(timedelta(seconds=1)):
+        assert_type(batch, list[MessageExt])
+    by_hand = DefaultLitePullConsumer("G", auto_commit=False, poll_timeout_millis=timedelta(1))
+    assert_type(by_hand.poll_timeout_millis, int)
+    by_hand.assign(consumer.fetch_message_queues("T"))
+    by_hand.register_topic_message_queue_change_listener("T", print)
+    assert_type(DefaultLitePullConsumer.of(consumer, "G"), DefaultLitePullConsumer)
+    assert_type(LitePullConsumerConfig.of(consumer), LitePullConsumerConfig)
+    with DefaultLitePullConsumer("G", namesrv_addr="127.0.0.1:9876") as started:
+        assert_type(started, DefaultLitePullConsumer)
+
+
+async def polling_in_a_loop(consumer: aio.LitePullConsumer, queue: MessageQueue) -> None:
+    """The same calls; those that may take a while are awaited."""
+    consumer.subscribe("T")
+    assert_type(await consumer.poll(timedelta(seconds=1)), list[MessageExt])
+    assert_type(consumer.assignment(), list[MessageQueue])
+    assert_type(await consumer.committed(queue), int | None)
+    assert_type(await consumer.fetch_message_queues("T"), list[MessageQueue])
+    await consumer.seek_to_begin(queue)
+    consumer.commit({queue: 8})
+    async for batch in consumer.batches():
+        assert_type(batch, list[MessageExt])
+    assert_type(aio.LitePullConsumer.of(consumer, "G", auto_commit=False), aio.LitePullConsumer)
+    async with aio.LitePullConsumer("G", namesrv_addr="127.0.0.1:9876") as started:
+        assert_type(started, aio.LitePullConsumer)
 
 
 def cancelled(error: BaseException) -> None:
@@ -179,6 +233,57 @@ def consuming() -> None:
         assert_type(consumer, DefaultMQPushConsumer)
         consumer.subscribe("T", "TagA || TagB")
         consumer.register_message_listener(listener)
+
+
+def in_order(messages: list[MessageExt], context: ConsumeOrderlyContext) -> ConsumeOrderlyStatus:
+    """A listener that gets the messages of a queue one after the other."""
+    context.auto_commit = False
+    return ConsumeOrderlyStatus.COMMIT if messages else ConsumeOrderlyStatus.SUCCESS
+
+
+class Ordered(MessageListenerOrderly):
+    """The same as a class."""
+
+    def consume_message(
+        self, messages: list[MessageExt], context: ConsumeOrderlyContext
+    ) -> ConsumeOrderlyStatus:
+        """Handle messages."""
+        return in_order(messages, context)
+
+
+def ordered_listeners(consumer: DefaultMQPushConsumer) -> None:
+    """A function in the wrapper, or a subclass of it."""
+    consumer.register_message_listener(MessageListenerOrderly(in_order))
+    consumer.register_message_listener(Ordered())
+    consumer.register_message_listener(
+        MessageListenerOrderly(lambda _messages, _context: ConsumeOrderlyStatus.ROLLBACK)
+    )
+
+
+def settling(delivery: Delivery) -> None:
+    """A listener that settles its messages itself; the name of its parameter says so."""
+    assert_type(delivery.message, MessageExt)
+    assert_type(delivery.nack(timedelta(seconds=1)), Future[None])
+
+
+def settling_too(taken: Delivery) -> None:
+    """The same under another name, for the wrapper."""
+    assert_type(taken.ack(), Future[None])
+
+
+def settling_listeners(consumer: DefaultMQPushConsumer, later: list[Delivery]) -> None:
+    """A function, a lambda or the wrapper, side by side and in order."""
+    consumer.register_message_listener(settling)
+    consumer.register_message_listener(lambda delivery: delivery.ack())
+    consumer.register_message_listener(DeliveryListener(settling_too))
+    consumer.register_message_listener(DeliveryListener(later.append))
+    consumer.register_message_listener(DeliveryListener(lambda taken: taken.ack()))
+    consumer.register_message_listener(MessageListenerConcurrently(settling))
+    consumer.register_message_listener(MessageListenerOrderly(settling))
+    consumer.register_message_listener(MessageListenerOrderly(lambda delivery: delivery.nack()))
+    consumer.register_message_listener(MessageListenerOrderly(DeliveryListener(settling_too)))
+    kept: list[Listener] = [settling, DeliveryListener(settling_too), listener]
+    consumer.register_message_listener(kept[0])
 
 
 class Bank:
@@ -268,6 +373,26 @@ class Watch:
         """See an outcome."""
         assert_type(context.state, LocalTransactionState)
         assert_type(context.transaction_id, str | None)
+
+
+class ConsumerWatch:
+    """Hooks of a consumer."""
+
+    def before(self, context: ConsumeMessageContext) -> None:
+        """See messages before the listener."""
+
+    def after(self, context: ConsumeMessageContext) -> None:
+        """See what came of them."""
+        assert_type(context.queue, MessageQueue)
+
+    def filter_message(self, context: FilterMessageContext) -> None:
+        """Keep all."""
+
+
+def hooks_of_a_consumer(consumer: DefaultMQPushConsumer) -> None:
+    """One object may be both."""
+    consumer.register_consume_message_hook(ConsumerWatch())
+    consumer.register_filter_message_hook(ConsumerWatch())
 
 
 def hooks(producer: TransactionMQProducer) -> None:

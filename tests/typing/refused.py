@@ -17,16 +17,21 @@ from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
+    ConsumeOrderlyContext,
     Credentials,
+    DefaultLitePullConsumer,
     DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Delay,
+    Delivery,
+    DeliveryListener,
     FaultTable,
     LocalTransactionState,
     Message,
     MessageExt,
     MessageListenerConcurrently,
+    MessageListenerOrderly,
     MessageModel,
     MessageQueue,
     MessageSelector,
@@ -34,6 +39,7 @@ from rocketmq_py import (
     PushConsumerConfig,
     RPCHook,
     SendCallback,
+    SendMessageContext,
     SendResult,
     SendStatus,
     TlsConfig,
@@ -50,6 +56,7 @@ from rocketmq_py.admin import AdminClient
 P = DefaultMQProducer
 T = TransactionMQProducer
 C = DefaultMQPushConsumer
+L = DefaultLitePullConsumer
 
 
 def settings_of_a_producer(producer: P, seconds: float) -> None:
@@ -135,6 +142,14 @@ def settings_of_an_asyncio_producer(producer: aio.Producer) -> None:
     aio.Producer.of(ClientConfig(), "g", send_msg_timeout=1.5)  # refused
 
 
+def blocking(delivery: aio.Delivery) -> None:
+    """Be no coroutine function."""
+
+
+async def of_threads(delivery: Delivery) -> None:
+    """Expect a delivery of the consumer on threads."""
+
+
 def an_asyncio_consumer(consumer: aio.Consumer) -> None:
     """The same as of every consumer, and listeners that are no coroutine functions."""
     aio.Consumer("g", consume_timeot=3)  # refused
@@ -142,7 +157,105 @@ def an_asyncio_consumer(consumer: aio.Consumer) -> None:
     aio.Consumer("g", send_msg_timeout=3000)  # refused
     consumer.consume_timeot = 3  # refused
     consumer.register_message_listener(print)  # refused
+    consumer.register_message_listener(blocking)  # refused
+    consumer.register_message_listener(of_threads)  # refused
+    consumer.register_message_listener(aio.Orderly)  # refused
+    consumer.register_message_listener(MessageListenerOrderly(settled))  # refused
     aio.Orderly(print)  # refused
+    aio.Orderly(blocking)  # refused
+    aio.Orderly(of_threads)  # refused
+    aio.Consumer("g", poll_timeout_millis=5)  # refused
+    aio.Consumer("g", config=PushConsumerConfig())  # refused
+    for _ in consumer:  # refused
+        pass
+
+
+async def awaiting(consumer: aio.Consumer, delivery: aio.Delivery, message: Message) -> None:
+    """Calls that are begun and not awaited, numbers as delays, and deliveries of threads."""
+    consumer.start()  # refused
+    delivery.ack()  # refused
+    await delivery.nack(10)  # refused
+    await delivery.nack(delay=0.5)  # refused
+    await consumer.shutdown("3")  # refused
+    await consumer.subscribe("T")  # refused
+    async with aio.Producer("g").transaction(message) as half:
+        half.commit()  # refused
+    with aio.Producer("g").transaction(message):  # refused
+        pass
+    async for one in consumer:
+        print(one.body)  # refused
+        of_push: Delivery = one  # refused
+        print(of_push)
+
+
+def settings_of_a_lite_pull_consumer(consumer: L) -> None:
+    """The same as of every consumer, and settings of those that have listeners."""
+    L("g", poll_timeout_milis=5)  # refused
+    L("g", poll_timeout_millis=0.5)  # refused
+    L("g", topic_metadata_check_interval=1.5)  # refused
+    L("g", auto_commit="no")  # refused
+    L("g", pull_threshold_for_all="many")  # refused
+    L("g", send_msg_timeout=5)  # refused
+    L("g", consume_timeout=5)  # refused
+    L("g", consume_thread_min=5)  # refused
+    L("g", consume_message_batch_max_size=5)  # refused
+    L("g", config=PushConsumerConfig())  # refused
+    L.of(ClientConfig(), "g", poll_timeout_millis=0.5)  # refused
+    consumer.poll_timeout_millis = 0.5  # refused
+    consumer.consume_timeout = 5  # refused
+    consumer.register_message_listener(settled)  # refused
+
+
+def a_lite_pull_consumer(consumer: L, queue: MessageQueue) -> None:
+    """Whole milliseconds, queues, and offsets; messages that nobody settles."""
+    consumer.poll(0.5)  # refused
+    consumer.poll("5")  # refused
+    consumer.batches(0.5)  # refused
+    consumer.subscribe("T", ["a"])  # refused
+    consumer.assign(queue)  # refused
+    consumer.assign(["T"])  # refused
+    consumer.set_sub_expression_for_assign("T", MessageSelector)  # refused
+    consumer.seek("q", 1)  # refused
+    consumer.seek(queue, "1")  # refused
+    consumer.seek_to_begin([queue])  # refused
+    consumer.commit({queue: "1"})  # refused
+    consumer.commit([queue])  # refused
+    consumer.committed("q")  # refused
+    consumer.offset_for_timestamp(queue, 0.5)  # refused
+    consumer.pause(queue)  # refused
+    consumer.resume("q")  # refused
+    consumer.register_topic_message_queue_change_listener("T", lambda queues: None)  # refused
+    print(consumer.committed(queue) + 1)  # refused
+    print(consumer.poll().body)  # refused
+    for batch in consumer.batches():
+        batch[0].ack()  # refused
+        print(batch.topic)  # refused
+
+
+async def an_asyncio_lite_pull_consumer(
+    consumer: aio.LitePullConsumer, queue: MessageQueue
+) -> None:
+    """The same, and calls that must be awaited."""
+    aio.LitePullConsumer("g", poll_timeout_millis=0.5)  # refused
+    aio.LitePullConsumer("g", consume_timeout=5)  # refused
+    aio.LitePullConsumer("g", consume_thread_min=5)  # refused
+    consumer.poll_timeout_millis = 0.5  # refused
+    consumer.poll()  # refused
+    consumer.seek(queue, 1)  # refused
+    consumer.seek_to_end(queue)  # refused
+    await consumer.poll(0.5)  # refused
+    await consumer.seek("q", 1)  # refused
+    await consumer.commit()  # refused
+    consumer.commit({queue: "1"})  # refused
+    consumer.assign(queue)  # refused
+    consumer.pause(queue)  # refused
+    print(consumer.committed(queue) + 1)  # refused
+    for _ in consumer.batches():  # refused
+        pass
+    async for messages in consumer.batches():
+        messages[0].ack()  # refused
+    async for one in consumer:  # refused
+        print(one)
 
 
 def settings_of_a_consumer(consumer: C, naive: datetime) -> None:
@@ -365,6 +478,76 @@ async def later(
 ) -> ConsumeConcurrentlyStatus:
     """Be awaited by nobody."""
     return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+
+def ordered_truth(messages: list[MessageExt], context: ConsumeOrderlyContext) -> bool:
+    """Say True in order."""
+    return bool(messages)
+
+
+def ordered_nothing(messages: list[MessageExt], context: ConsumeOrderlyContext) -> None:
+    """Say nothing in order."""
+
+
+def concurrently(
+    messages: list[MessageExt], context: ConsumeConcurrentlyContext
+) -> ConsumeConcurrentlyStatus:
+    """Say what is right elsewhere."""
+    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+
+def settled(delivery: Delivery) -> None:
+    """Settle a message."""
+    delivery.ack()
+
+
+def renamed(taken: Delivery) -> None:
+    """Settle a message under another name, which only the wrapper takes."""
+    taken.ack()
+
+
+def settlements(consumer: C, delivery: Delivery) -> None:
+    """A delay is a timedelta, and a listener of deliveries has one parameter of this name."""
+    delivery.nack(10)  # refused
+    delivery.nack(delay=0.5)  # refused
+    delivery.nack("1s")  # refused
+    delivery.ack(timedelta(seconds=1))  # refused
+    print(delivery.messages[0].nack())  # refused
+    consumer.register_message_listener(renamed)  # refused
+    consumer.register_message_listener(DeliveryListener(silent))  # refused
+    consumer.register_message_listener(DeliveryListener)  # refused
+    consumer.register_message_listener(blocking)  # refused
+    consumer.register_message_listener(aio.Orderly(of_threads))  # refused
+    DeliveryListener(42)  # refused
+
+
+def in_order(consumer: C) -> None:
+    """Listeners in order return a status of their own."""
+    MessageListenerOrderly(ordered_truth)  # refused
+    MessageListenerOrderly(ordered_nothing)  # refused
+    MessageListenerOrderly(concurrently)  # refused
+    MessageListenerOrderly(renamed)  # refused
+    MessageListenerOrderly(lambda messages, context: True)  # refused
+    MessageListenerOrderly(42)  # refused
+    MessageListenerConcurrently(ordered_truth)  # refused
+    consumer.register_message_listener(MessageListenerOrderly)  # refused
+    consumer.register_message_listener(ordered_truth)  # refused
+
+
+class HalfHook:
+    """Has one of the two methods of a consume hook."""
+
+    def before(self, context: SendMessageContext) -> None:
+        """See a send."""
+
+
+def hooks_of_a_consumer(consumer: C) -> None:
+    """Hooks are objects with the methods of their protocols."""
+    consumer.register_consume_message_hook(print)  # refused
+    consumer.register_consume_message_hook(HalfHook())  # refused
+    consumer.register_consume_message_hook(HalfHook)  # refused
+    consumer.register_filter_message_hook(print)  # refused
+    consumer.register_filter_message_hook(HalfHook())  # refused
 
 
 def ons_truth(message: ons.Message, context: ons.ConsumeContext) -> bool:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, cast
 
 import pytest
 
+from rocketmq_py.consumer.core.delivery import Delivery
 from rocketmq_py.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
+    DeliveryListener,
+    Listening,
     MessageListenerConcurrently,
+    MessageListenerOrderly,
     MessageSelector,
     listening_of,
 )
@@ -62,14 +66,64 @@ async def coroutine(messages: object, context: object) -> None: ...
         (lambda _messages: OK, "called with"),
         (lambda: OK, "called with"),
         (coroutine, "coroutine"),
+        (DeliveryListener(cast("Any", coroutine)), "coroutine"),
+        (DeliveryListener(cast("Any", 42)), "int is no listener"),
+        (DeliveryListener(cast("Any", plain)), "called with one Delivery"),
+        (MessageListenerOrderly(DeliveryListener(cast("Any", 42))), "int is no listener"),
     ],
-    ids=["class", "number", "one argument", "no argument", "coroutine"],
+    ids=[
+        "class",
+        "number",
+        "one argument",
+        "no argument",
+        "coroutine",
+        "wrapped coroutine",
+        "wrapped number",
+        "wrapped two arguments",
+        "wrapped twice",
+    ],
 )
 def test_what_cannot_be_a_listener_is_refused_when_it_is_registered(
     listener: object, hint: str
 ) -> None:
     with pytest.raises(TypeError, match=hint):
         listening_of(cast("Any", listener))
+
+
+def settling(delivery: Delivery) -> None: ...
+
+
+def annotated(it: Delivery) -> None: ...
+
+
+@pytest.mark.parametrize("of", [MessageListenerConcurrently, MessageListenerOrderly, None])
+@pytest.mark.parametrize(
+    ("listener", "function"),
+    [(settling, settling), (annotated, annotated), (DeliveryListener(cast("Any", max)), max)],
+    ids=["its name", "its annotation", "the wrapper"],
+)
+def test_a_listener_of_deliveries_is_called_with_one_whatever_says_so_and_wraps_it(
+    of: Callable[..., object] | None, listener: object, function: object
+) -> None:
+    wrapped = listener if of is None else of(listener)
+    assert listening_of(wrapped) == Listening(
+        cast("Any", function), is_orderly=of is MessageListenerOrderly, settles=True
+    )
+
+
+def test_the_wrapper_of_a_listener_of_deliveries_can_be_called_itself() -> None:
+    got: list[object] = []
+    one: Any = object()
+    DeliveryListener(got.append)(one)
+    assert got == [one]
+
+
+def test_an_annotation_without_a_hash_makes_no_listener_impossible() -> None:
+    def listener(messages: object, context: object) -> ConsumeConcurrentlyStatus:
+        return OK
+
+    listener.__annotations__["messages"] = Annotated[Sequence[MessageExt], {"batch": 4}]
+    assert listening_of(listener) == Listening(listener)
 
 
 def returns_nothing(messages: object, context: object) -> None: ...

@@ -81,12 +81,12 @@ def producer(broker: EmbeddedBroker, **settings: object) -> DefaultMQProducer:
 
 
 def consumer(
-    broker: EmbeddedBroker, listener: object, /, topic: Any = "T", **settings: object
+    broker: EmbeddedBroker, listener: Any, /, topic: Any = "T", **settings: object
 ) -> DefaultMQPushConsumer:
     settings = {"namesrv_addr": broker.namesrv_addr, "enable_trace": True} | settings
     made = DefaultMQPushConsumer("G", **settings)  # type: ignore[arg-type] # those of a test
     made.subscribe(topic)
-    made.register_message_listener(listener)  # type: ignore[arg-type] # likewise
+    made.register_message_listener(listener)
     return made
 
 
