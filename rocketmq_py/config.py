@@ -211,6 +211,15 @@ a_sendable_topic = must(
         isinstance(value, str) and topic_problem(value) is None and value not in NOT_SENDABLE_TOPICS
     ),
 )
+_NAMESPACE_LENGTH_MAX: Final = 64
+_a_namespace = must(
+    f"be empty, or up to {_NAMESPACE_LENGTH_MAX} letters, digits, _, - and |",
+    lambda value: (
+        isinstance(value, str)
+        and (not value or topic_problem(value, length_max=_NAMESPACE_LENGTH_MAX) is None)
+        and "%" not in value
+    ),
+)
 _a_mapper = must(
     "be None or a function (address) -> address", lambda value: value is None or callable(value)
 )
@@ -390,6 +399,12 @@ class ClientConfig(Checked):
         ``instance_name`` ``DEFAULT`` becomes a name of its own for each client.
     unit_mode
         Marks messages and subscriptions of a unit deployment.
+    namespace
+        Instance of a vendor's cloud (namespace v1): servers see ``namespace%topic``, and so for
+        groups, the program only its own names. Names of RocketMQ itself stay as they are, among
+        them topics that end in ``_REPLY_TOPIC``. Letters, digits, ``_``, ``-`` and ``|``.
+    namespace_v2
+        Namespace of 5.x: names stay as they are, and it goes along with each request.
     poll_name_server_interval, heartbeat_broker_interval, persist_consumer_offset_interval
         Periods of the background tasks; first runs after 10 ms, 1 s and 10 s.
     mq_client_api_timeout
@@ -429,6 +444,7 @@ class ClientConfig(Checked):
     FIXED_BY_START: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             *("namesrv_addr", "client_ip", "instance_name", "unit_name", "unit_mode"),
+            *("namespace", "namespace_v2"),
             *("poll_name_server_interval", "heartbeat_broker_interval"),
             *("persist_consumer_offset_interval", "mq_client_api_timeout", "connect_timeout"),
             *("channel_max_idle", "client_async_permits", "client_async_bytes"),
@@ -446,6 +462,8 @@ class ClientConfig(Checked):
     instance_name: str = field(default=INSTANCE_NAME_DEFAULT, metadata=setting(a_text))
     unit_name: str = field(default="", metadata=setting(a_text))
     unit_mode: bool = field(default=False, metadata=setting(switch))
+    namespace: str = field(default="", metadata=setting(_a_namespace))
+    namespace_v2: str = field(default="", metadata=setting(_a_namespace))
     poll_name_server_interval: int = field(
         default=30_000, converter=in_milliseconds, metadata=setting(milliseconds(10))
     )
@@ -530,6 +548,8 @@ class ClientSettings(TypedDict, total=False):
     instance_name: str
     unit_name: str
     unit_mode: bool
+    namespace: str
+    namespace_v2: str
     poll_name_server_interval: int | timedelta
     heartbeat_broker_interval: int | timedelta
     persist_consumer_offset_interval: int | timedelta

@@ -34,6 +34,8 @@ _DECIDE: dict[str, Callable[[Any], Any]] = {
     "address_mapper": _as_it_is,
     "vip_channel_enabled": _as_it_is,
     "unit_mode": _as_it_is,
+    "namespace": _as_it_is,
+    "namespace_v2": _as_it_is,
 }
 """Settings that decide where a request goes and who it is from, and what two values must share."""
 
