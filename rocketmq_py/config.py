@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache, wraps
 from importlib import import_module
 from inspect import cleandoc
@@ -53,7 +53,7 @@ AccessChannel = Literal["LOCAL", "CLOUD"]
 class Credentials:
     """The key pair (and token of a temporary account) that signs every request.
 
-    Secrets never show up in ``repr``.
+    ``expires_at``: until when they count, if that is known. Secrets never show up in ``repr``.
 
     >>> Credentials("id", "secret")
     Credentials(access_key='id', secret_key='***')
@@ -62,6 +62,12 @@ class Credentials:
     access_key: str
     secret_key: str
     security_token: str | None = None
+    expires_at: datetime | None = field(default=None, eq=False, kw_only=True)
+
+    @expires_at.validator
+    def _has_a_zone(self, setting: Attribute[datetime | None], value: datetime | None) -> None:
+        if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+            raise ConfigError(setting.name, value, "must be None or a datetime with a time zone")
 
     def __repr__(self) -> str:
         token = "" if self.security_token is None else ", security_token='***'"
@@ -71,10 +77,19 @@ class Credentials:
 CredentialsSource = Credentials | Callable[[], Credentials]
 """Credentials, or a function that returns the current ones (rotating tokens).
 
-A function may have a method ``renew(refused: Credentials) -> bool``: it is called, from any thread,
-when a server refused a call that was signed by those; True means that the function returns others
-now, and the call is made once more.
+When a server refuses a call, it is made once more if the function returns others now. It may have a
+method ``renew(refused: Credentials) -> bool``, which is called first, from any thread that may
+wait: True means that there are others. `CredentialsProvider` is the same as a protocol;
+`EnvironmentCredentials`, `FileCredentials` and `RotatingCredentials` are made ones.
 """
+
+
+def shown_source(source: object) -> str:
+    """Show a source of credentials by its name: what a function is bound to may be a secret."""
+    kind = type(source)
+    if source is None or kind is Credentials or kind.__module__ == "rocketmq_py.client.credentials":
+        return repr(source)
+    return str(getattr(source, "__qualname__", kind.__qualname__))
 
 
 @frozen(kw_only=True)
@@ -425,7 +440,8 @@ class ClientConfig(Checked):
     vip_channel_enabled
         Send to the broker's port minus 2.
     credentials
-        `Credentials`, or a function that returns the current ones; signs every request.
+        `Credentials`, or a function that returns the current ones (`EnvironmentCredentials`,
+        `FileCredentials`, `RotatingCredentials`); signs every request.
     transport
         ``auto``: a server of this process is called directly, others by TCP; ``tcp``: always TCP.
     use_tls, tls_config
@@ -492,7 +508,9 @@ class ClientConfig(Checked):
         default=4 * BODY_SIZE_MAX, metadata=setting(_above_body)
     )
     vip_channel_enabled: bool = field(default=False, metadata=setting(switch))
-    credentials: CredentialsSource | None = field(default=None, metadata=setting(_credentials))
+    credentials: CredentialsSource | None = field(
+        default=None, repr=shown_source, metadata=setting(_credentials)
+    )
     transport: Transport = field(default="auto", metadata=setting(one_of("auto", "tcp")))
     use_tls: bool = field(default=False, metadata=setting(switch))
     tls_config: TlsConfig | SSLContext | None = field(default=None, metadata=setting(_tls))

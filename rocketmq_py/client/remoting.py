@@ -248,7 +248,7 @@ class Remoting:
 
     def can_renew(self, answer: RemotingCommand) -> bool:
         """Whether the answer refuses credentials of a source that may give others."""
-        return hasattr(self._config.credentials, "renew") and is_refusal(answer)
+        return not isinstance(self._config.credentials, Credentials) and is_refusal(answer)
 
     def renew(
         self, address: str, command: RemotingCommand, refused: Credentials
@@ -258,12 +258,21 @@ class Remoting:
         Returns them, or None when the source has no others. Raises what a hook raises.
         """
         try:
-            if not self._config.credentials.renew(refused):  # type: ignore[union-attr]
+            if not self._has_others(refused):
                 return None
-        except Exception:  # noqa: BLE001 - code of the application; the refusal stands
-            _log.exception("credentials cannot be renewed")
+        except Exception as error:  # noqa: BLE001 - code of the application; the refusal stands
+            # Only what the SDK itself says is known to hold no secret.
+            why = str(error) if isinstance(error, RocketMQError) else type(error).__name__
+            _log.warning("credentials cannot be renewed: %s", why)
             return None
         return self._prepare(address, command)
+
+    def _has_others(self, refused: Credentials) -> bool:
+        source = self._config.credentials
+        renew: Callable[[Credentials], bool] | None = getattr(source, "renew", None)
+        if renew is not None:
+            return renew(refused)
+        return callable(source) and source() != refused
 
     def in_background(self, task: Callable[..., None], *args: object) -> bool:
         """Do what may block, such as reading a file; False: there is no room."""
