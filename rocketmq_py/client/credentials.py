@@ -165,6 +165,7 @@ def _of(pairs: Mapping[str, object], name: str) -> str | None:
 class _Fetch:
     """One call of the function; a forked child has no thread that would end its parent's."""
 
+    began_at: float
     outcome: Future[Credentials] = field(factory=Future)
     process: int = field(factory=os.getpid)
 
@@ -178,10 +179,10 @@ class RotatingCredentials:
 
     ``fetch`` returns `Credentials`, with ``expires_at`` if it is known. It runs on a thread of its
     own, once at a time: whoever needs keys meanwhile waits for the same call, and only while there
-    are none that count, for ``within`` at most. From ``renew_before`` their end on (half of their
-    time, if that is less) new ones are fetched in the background; a server that refuses them has
-    them renewed at once, but not more often than once a second. A function that never returns is
-    not called again. Call the provider once beforehand where the first fetch must not keep an event
+    are none that count, until ``within`` after its beginning. From ``renew_before`` their end on
+    (half of their time, if that is less) new ones are fetched in the background; a server that
+    refuses them has them renewed at once, but not more often than once a second. A function that
+    never returns is not called again. Call the provider once beforehand where the first fetch must not keep an event
     loop waiting. `MQClientException` says that there are no keys.
 
     It is pickled as the function, which therefore must be importable.
@@ -241,7 +242,7 @@ class RotatingCredentials:
             just = self._ended_at is not None and monotonic() - self._ended_at < FETCH_EVERY_S
             if last.is_running or (just and last.process == os.getpid()):
                 return last
-        fetch = self._last = _Fetch()
+        fetch = self._last = _Fetch(monotonic())
         thread = threading.Thread(
             target=self._run, args=(fetch,), name="rocketmq-credentials", daemon=True
         )
@@ -270,8 +271,11 @@ class RotatingCredentials:
         return end_ms - min(self._renew_before / timedelta(milliseconds=1), (end_ms - now_ms) / 2)
 
     def _result(self, fetch: _Fetch) -> Credentials:
+        # All who wait for a call wait until the same moment: a function that hangs holds up nobody
+        # who comes later, such as the thread that reads answers.
+        left_s = fetch.began_at + self._within.total_seconds() - monotonic()
         try:
-            return fetch.outcome.result(self._within.total_seconds())
+            return fetch.outcome.result(max(0.0, left_s))
         except Exception as error:
             if isinstance(error, TimeoutError) and not fetch.outcome.done():
                 why = f"it has not returned within {self._within.total_seconds():g} s"

@@ -273,6 +273,35 @@ def test_an_administrator_sees_and_changes_the_namespace_alone(
     assert ground.topic in access.topic_names()
 
 
+def test_an_administrator_talks_with_a_member_by_bare_names(
+    admin: AdminClient,
+    ground: Ground,
+    producer: DefaultMQProducer,
+    start: Callable[[Face, Desk], Member],
+) -> None:
+    desk = Desk()
+    start(FACES[0], desk)
+    sent = producer.send(Message(ground.topic, b"x"))
+    until(lambda: desk.bodies == [b"x"], GUARD_S)
+    (member,) = admin.members(ground.group).members
+    assert set(admin.members(ground.group).subscriptions) == {
+        ground.topic,
+        f"%RETRY%{ground.group}",
+    }
+    state = admin.member_state(ground.group, member.client_id)
+    assert {one.topic for one in state.queues} == {ground.topic, f"%RETRY%{ground.group}"}
+    message = admin.message(ground.topic, sent.msg_id)
+    admin.consume_now(ground.group, member.client_id, message)
+    assert [one.topic for one in desk.messages] == [ground.topic] * 2
+    progress = admin.group_progress(ground.group)
+    assert {queue.topic for queue in progress.queues} <= {
+        ground.topic,
+        f"%RETRY%{ground.group}",
+    }
+    admin.reset_offsets(ground.group, ground.topic, "first")
+    until(lambda: len(desk.bodies) == 3, GUARD_S)
+
+
 def test_an_error_names_the_topic_as_the_program_does(admin: AdminClient) -> None:
     with pytest.raises(RocketMQError) as refused:
         admin.bounds("NoSuchTopic")

@@ -258,6 +258,16 @@ def test_a_function_that_hangs_is_waited_for_no_longer_than_allowed(sts: Sts) ->
     assert sts.calls == 1
 
 
+def test_while_a_function_hangs_those_who_come_later_are_told_at_once(sts: Sts, time: Time) -> None:
+    source = rotating(sts, within=timedelta(days=1))
+    sts.goes.clear()
+    threading.Thread(target=source, daemon=True).start()
+    until(lambda: sts.calls == 1, GUARD_S)
+    time.s += 2 * 86_400
+    with pytest.raises(MQClientException, match="has not returned"):
+        source()
+
+
 def test_what_is_no_credentials_is_told_by_its_kind() -> None:
     source = RotatingCredentials(lambda: SECRET)  # type: ignore[arg-type,return-value] # a mistake
     with pytest.raises(MQClientException, match="returned str instead of Credentials") as told:
