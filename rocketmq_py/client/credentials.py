@@ -182,8 +182,8 @@ class RotatingCredentials:
     are none that count, until ``within`` after its beginning. From ``renew_before`` their end on
     (half of their time, if that is less) new ones are fetched in the background; a server that
     refuses them has them renewed at once, but not more often than once a second. A function that
-    never returns is not called again. Call the provider once beforehand where the first fetch must not keep an event
-    loop waiting. `MQClientException` says that there are no keys.
+    never returns is not called again. Call the provider once beforehand where the first fetch must
+    not keep an event loop waiting. `MQClientException` says that there are no keys.
 
     It is pickled as the function, which therefore must be importable.
     """

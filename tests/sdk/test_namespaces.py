@@ -302,6 +302,17 @@ def test_an_administrator_talks_with_a_member_by_bare_names(
     until(lambda: len(desk.bodies) == 3, GUARD_S)
 
 
+def test_offsets_in_files_are_those_of_the_group_of_the_namespace(
+    admin: AdminClient, ground: Ground, start: Callable[[Face, Desk], Member], producer: object
+) -> None:
+    del admin, producer
+    (broadcasting,) = (face for face in FACES if face.name == "broadcasting")
+    start(broadcasting, Desk()).shutdown(END_S)
+    folders = {found.parent.name for found in ground.folder.rglob("offsets.json")}
+    assert len(folders) == 1
+    assert all(NAMESPACE in name for name in folders)
+
+
 def test_an_error_names_the_topic_as_the_program_does(admin: AdminClient) -> None:
     with pytest.raises(RocketMQError) as refused:
         admin.bounds("NoSuchTopic")
