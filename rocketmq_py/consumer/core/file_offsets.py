@@ -22,7 +22,6 @@ from rocketmq_py.consumer.core.offset_table import OffsetTable
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
-from rocketmq_py.protocol.names import with_namespace
 from rocketmq_py.send_result import MessageQueue
 
 logger = get_logger(__name__)
@@ -175,9 +174,7 @@ class FileOffsets(OffsetTable):
         super().__init__(engine, SOON_MS)
         self._group = group
         self._directory = directory
-        self._file = OffsetFile(
-            directory, engine.client_id, with_namespace(engine.config.namespace, group)
-        )
+        self._file = OffsetFile(directory, engine.client_id, group)
         self._now = now
         self._told_at: float | None = None
         # Held while the file is read or written; all below belongs to it.
