@@ -35,9 +35,7 @@ def check_subscriptions(
     for one in subscriptions:
         if one.expression_type == TAG:
             continue
-        body = ClientConfigCheck(
-            engine.client_id, group, engine.config.namespace or None, one
-        ).encode()
+        body = ClientConfigCheck(engine.client_id, group, subscription_data=one).encode()
         command = RemotingCommand(RequestCode.CHECK_CLIENT_CONFIG, body=body)
         try:
             found = _asked(engine, one.topic, command, deadline)
