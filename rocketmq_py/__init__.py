@@ -17,6 +17,12 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
+    from rocketmq_py.client.credentials import (
+        CredentialsProvider,
+        EnvironmentCredentials,
+        FileCredentials,
+        RotatingCredentials,
+    )
     from rocketmq_py.client.hooks import (
         CheckForbiddenContext,
         CheckForbiddenHook,
@@ -163,6 +169,9 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
+    "client.credentials": (
+        "CredentialsProvider EnvironmentCredentials FileCredentials RotatingCredentials"
+    ),
     "client.hooks": (
         "CheckForbiddenContext CheckForbiddenHook EndTransactionContext EndTransactionHook "
         "RPCHook SendMessageContext SendMessageHook"
@@ -266,6 +275,7 @@ __all__ = [
     "ConsumeOrderlyStatus",
     "ConsumerConfig",
     "Credentials",
+    "CredentialsProvider",
     "CredentialsSource",
     "DataVersion",
     "DefaultLitePullConsumer",
@@ -286,7 +296,9 @@ __all__ = [
     "DeliveryListener",
     "EndTransactionContext",
     "EndTransactionHook",
+    "EnvironmentCredentials",
     "FaultTable",
+    "FileCredentials",
     "FilterMessageContext",
     "FilterMessageHook",
     "FlowControlError",
@@ -338,6 +350,7 @@ __all__ = [
     "ReservedPropertyError",
     "ResponseCode",
     "RocketMQError",
+    "RotatingCredentials",
     "RouteTimeoutError",
     "RunningClient",
     "SendAttempt",

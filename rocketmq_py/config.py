@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache, wraps
 from importlib import import_module
 from inspect import cleandoc
@@ -53,7 +53,7 @@ AccessChannel = Literal["LOCAL", "CLOUD"]
 class Credentials:
     """The key pair (and token of a temporary account) that signs every request.
 
-    Secrets never show up in ``repr``.
+    ``expires_at``: until when they count, if that is known. Secrets never show up in ``repr``.
 
     >>> Credentials("id", "secret")
     Credentials(access_key='id', secret_key='***')
@@ -62,6 +62,12 @@ class Credentials:
     access_key: str
     secret_key: str
     security_token: str | None = None
+    expires_at: datetime | None = field(default=None, eq=False, kw_only=True)
+
+    @expires_at.validator
+    def _has_a_zone(self, setting: Attribute[datetime | None], value: datetime | None) -> None:
+        if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+            raise ConfigError(setting.name, value, "must be None or a datetime with a time zone")
 
     def __repr__(self) -> str:
         token = "" if self.security_token is None else ", security_token='***'"
@@ -71,10 +77,19 @@ class Credentials:
 CredentialsSource = Credentials | Callable[[], Credentials]
 """Credentials, or a function that returns the current ones (rotating tokens).
 
-A function may have a method ``renew(refused: Credentials) -> bool``: it is called, from any thread,
-when a server refused a call that was signed by those; True means that the function returns others
-now, and the call is made once more.
+When a server refuses a call, it is made once more if the function returns others now. It may have a
+method ``renew(refused: Credentials) -> bool``, which is called first, from any thread that may
+wait: True means that there are others. `CredentialsProvider` is the same as a protocol;
+`EnvironmentCredentials`, `FileCredentials` and `RotatingCredentials` are made ones.
 """
+
+
+def shown_source(source: object) -> str:
+    """Show a source of credentials by its name: what a function is bound to may be a secret."""
+    kind = type(source)
+    if source is None or kind is Credentials or kind.__module__ == "rocketmq_py.client.credentials":
+        return repr(source)
+    return str(getattr(source, "__qualname__", kind.__qualname__))
 
 
 @frozen(kw_only=True)
@@ -209,6 +224,15 @@ a_sendable_topic = must(
     "be the name of a topic that takes messages",
     lambda value: (
         isinstance(value, str) and topic_problem(value) is None and value not in NOT_SENDABLE_TOPICS
+    ),
+)
+_NAMESPACE_LENGTH_MAX: Final = 64
+_a_namespace = must(
+    f"be empty, or up to {_NAMESPACE_LENGTH_MAX} letters, digits, _, - and |",
+    lambda value: (
+        isinstance(value, str)
+        and (not value or topic_problem(value, length_max=_NAMESPACE_LENGTH_MAX) is None)
+        and "%" not in value
     ),
 )
 _a_mapper = must(
@@ -390,6 +414,12 @@ class ClientConfig(Checked):
         ``instance_name`` ``DEFAULT`` becomes a name of its own for each client.
     unit_mode
         Marks messages and subscriptions of a unit deployment.
+    namespace
+        Instance of a vendor's cloud (namespace v1): servers see ``namespace%topic``, and so for
+        groups, the program only its own names. Names of RocketMQ itself stay as they are, among
+        them topics that end in ``_REPLY_TOPIC``. Letters, digits, ``_``, ``-`` and ``|``.
+    namespace_v2
+        Namespace of 5.x: names stay as they are, and it goes along with each request.
     poll_name_server_interval, heartbeat_broker_interval, persist_consumer_offset_interval
         Periods of the background tasks; first runs after 10 ms, 1 s and 10 s.
     mq_client_api_timeout
@@ -410,7 +440,8 @@ class ClientConfig(Checked):
     vip_channel_enabled
         Send to the broker's port minus 2.
     credentials
-        `Credentials`, or a function that returns the current ones; signs every request.
+        `Credentials`, or a function that returns the current ones (`EnvironmentCredentials`,
+        `FileCredentials`, `RotatingCredentials`); signs every request.
     transport
         ``auto``: a server of this process is called directly, others by TCP; ``tcp``: always TCP.
     use_tls, tls_config
@@ -429,6 +460,7 @@ class ClientConfig(Checked):
     FIXED_BY_START: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             *("namesrv_addr", "client_ip", "instance_name", "unit_name", "unit_mode"),
+            *("namespace", "namespace_v2"),
             *("poll_name_server_interval", "heartbeat_broker_interval"),
             *("persist_consumer_offset_interval", "mq_client_api_timeout", "connect_timeout"),
             *("channel_max_idle", "client_async_permits", "client_async_bytes"),
@@ -446,6 +478,8 @@ class ClientConfig(Checked):
     instance_name: str = field(default=INSTANCE_NAME_DEFAULT, metadata=setting(a_text))
     unit_name: str = field(default="", metadata=setting(a_text))
     unit_mode: bool = field(default=False, metadata=setting(switch))
+    namespace: str = field(default="", metadata=setting(_a_namespace))
+    namespace_v2: str = field(default="", metadata=setting(_a_namespace))
     poll_name_server_interval: int = field(
         default=30_000, converter=in_milliseconds, metadata=setting(milliseconds(10))
     )
@@ -474,7 +508,9 @@ class ClientConfig(Checked):
         default=4 * BODY_SIZE_MAX, metadata=setting(_above_body)
     )
     vip_channel_enabled: bool = field(default=False, metadata=setting(switch))
-    credentials: CredentialsSource | None = field(default=None, metadata=setting(_credentials))
+    credentials: CredentialsSource | None = field(
+        default=None, repr=shown_source, metadata=setting(_credentials)
+    )
     transport: Transport = field(default="auto", metadata=setting(one_of("auto", "tcp")))
     use_tls: bool = field(default=False, metadata=setting(switch))
     tls_config: TlsConfig | SSLContext | None = field(default=None, metadata=setting(_tls))
@@ -530,6 +566,8 @@ class ClientSettings(TypedDict, total=False):
     instance_name: str
     unit_name: str
     unit_mode: bool
+    namespace: str
+    namespace_v2: str
     poll_name_server_interval: int | timedelta
     heartbeat_broker_interval: int | timedelta
     persist_consumer_offset_interval: int | timedelta

@@ -12,7 +12,14 @@ from typing import Self, TypedDict
 
 import rocketmq_py
 from compat.ons.message import Message
-from compat.ons.properties import Properties, PropertyKeyConst, check_known, credentials_of, text_of
+from compat.ons.properties import (
+    Properties,
+    PropertyKeyConst,
+    check_known,
+    credentials_of,
+    namespace_of,
+    text_of,
+)
 from rocketmq_py.config import Credentials, CredentialsSource
 from rocketmq_py.errors import ONSClientException, RocketMQError
 
@@ -21,6 +28,7 @@ class _InstanceSettings(TypedDict, total=False):
     """Client settings that are passed on only when the program sets them."""
 
     instance_name: str
+    namespace: str
 
 
 class Client(ABC):
@@ -48,9 +56,12 @@ class Client(ABC):
 
     @property
     def _instance_settings(self) -> _InstanceSettings:
-        """The instance name, if the program has set one."""
+        """The instance name, if the program has set one, and the namespace."""
+        settings = _InstanceSettings(namespace=namespace_of(self.properties))
         name = text_of(self.properties, PropertyKeyConst.InstanceName)
-        return _InstanceSettings(instance_name=name) if name else _InstanceSettings()
+        if name:
+            settings["instance_name"] = name
+        return settings
 
     @property
     @abstractmethod

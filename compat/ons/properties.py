@@ -6,6 +6,7 @@ producers and consumers beyond their settings.
 """
 
 import logging
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final, Self
@@ -103,6 +104,10 @@ _KNOWN: Final = frozenset(
 )
 
 
+_INSTANCE_HOST: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
+"""As ``NameServerAddressUtils`` of the original knows the endpoint of an instance."""
+
+
 def text_of(properties: Mapping[str, str], key: str) -> str:
     """Return a value without surrounding blanks, "" when it is not set."""
     return properties.get(key, "").strip()
@@ -130,12 +135,18 @@ def name_servers_of(properties: Mapping[str, str]) -> str:
     address = text_of(properties, PropertyKeyConst.NAMESRV_ADDR)
     if not address and text_of(properties, PropertyKeyConst.ONSAddr):
         raise ONSClientException("property ONSAddr needs Aliyun's lookup: set NAMESRV_ADDR instead")
-    if text_of(properties, PropertyKeyConst.INSTANCE_ID) or "MQ_INST_" in address:
-        raise ONSClientException(
-            "instance namespaces (INSTANCE_ID, MQ_INST_ addresses) are not offered: name the "
-            "topics and groups in full"
-        )
     return address
+
+
+def namespace_of(properties: Mapping[str, str]) -> str:
+    """Return INSTANCE_ID, else the instance that NAMESRV_ADDR names as its host, "" for neither.
+
+    >>> namespace_of({"NAMESRV_ADDR": "http://MQ_INST_1_Bx.mq.example:80"})
+    'MQ_INST_1_Bx'
+    """
+    given = text_of(properties, PropertyKeyConst.INSTANCE_ID)
+    found = _INSTANCE_HOST.match(text_of(properties, PropertyKeyConst.NAMESRV_ADDR))
+    return given or ("" if found is None else found[1])
 
 
 def credentials_of(properties: Mapping[str, str]) -> Credentials | None:

@@ -35,7 +35,7 @@ from rocketmq_py.errors import MQClientException, RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.names import is_retry_topic, with_namespace
 from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.inproc import SubscribedRoute
 
@@ -487,6 +487,9 @@ class ClientInstance:
             _log.warning("broker request dropped code=%d: background is full", command.code)
 
     def _serve(self, channel: Channel, command: RemotingCommand) -> None:
+        namespace = self.remoting.namespace
+        if namespace is not None:
+            command = namespace.hears(command)
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self.rebalance_soon(command.ext_fields.get("consumerGroup"))
             return
@@ -501,6 +504,8 @@ class ClientInstance:
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                 f" request type {command.code} not supported",
             )
+        elif namespace is not None:
+            answer = namespace.answers(command.code, answer)
         try:
             channel.reply(answer)
         except RocketMQError as error:
@@ -556,8 +561,11 @@ class ClientInstance:
         """
         if not self.is_running:
             return []
+        name = partial(with_namespace, self.config.namespace)  # servers of this process ask
         found = [
-            SubscribedRoute(consumer.group, one.topic, self.routes.brokers_of(one.topic))
+            SubscribedRoute(
+                name(consumer.group), name(one.topic), self.routes.brokers_of(one.topic)
+            )
             for consumer in self._consumers_now()
             for one in consumer.subscriptions()
         ]

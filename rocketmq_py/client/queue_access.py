@@ -40,6 +40,7 @@ from rocketmq_py.client.topic_questions import (
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
 from rocketmq_py.errors import (
+    ConfigError,
     MQClientException,
     NameServerUnavailableError,
     NoRouteError,
@@ -563,9 +564,12 @@ class NamespacedQueueAccess(QueueAccess):
     (['T'], 'T')
     """
 
-    def __init__(self, namespace: str, **settings: Unpack[ClientSettings]) -> None:
+    def __init__(self, namespace: str, /, **settings: Unpack[ClientSettings]) -> None:
+        twice = settings.get("namespace")
+        if twice:
+            raise ConfigError("namespace", twice, "is the first argument already: leave it out")
         super().__init__(**settings)
-        self.namespace = namespace
+        self._wrapped_by = namespace  # names are wrapped here, so that runs leave as they are
 
     def topic_names(self) -> list[str]:
         """Ask a name server for the names of the namespace's topics, sorted."""
@@ -573,10 +577,10 @@ class NamespacedQueueAccess(QueueAccess):
         return sorted(inner for name, inner in bare if inner != name)
 
     def _wire(self, name: str) -> str:
-        return with_namespace(self.namespace, name)
+        return with_namespace(self._wrapped_by, name)
 
     def _bare(self, name: str) -> str:
-        return without_namespace(self.namespace, name)
+        return without_namespace(self._wrapped_by, name)
 
 
 def _where(wire_queue: MessageQueue, broker_id: int, address: str | None) -> Address | Broker:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 
@@ -28,6 +29,9 @@ from rocketmq_py.transport.calls import Done
 from rocketmq_py.transport.channel import Channel, future_of
 from rocketmq_py.transport.runs import Run
 
+if TYPE_CHECKING:
+    from rocketmq_py.client.namespaces import Namespace
+
 _log = get_logger(__name__)
 
 
@@ -45,13 +49,24 @@ class Remoting:
     _background: WorkerPool
     _run_user_code: Callable[..., None]
     _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, _log), init=False)
+    namespace: Namespace | None = field(init=False)
+    """What servers know names by; None: as the program does."""
+
+    @namespace.default
+    def _namespace_of_config(self) -> Namespace | None:
+        v1, v2 = self._config.namespace, self._config.namespace_v2
+        if not (v1 or v2):
+            return None
+        from rocketmq_py.client.namespaces import Namespace  # most clients have none
+
+        return Namespace(v1, v2)
 
     # --- calls -----------------------------------------------------------------------------
 
     @property
     def leaves_as_is(self) -> bool:
         """Whether commands are sent just as they are given: nothing looks at, or adds, fields."""
-        return not self._hooks and self._config.credentials is None
+        return not self._hooks and self._config.credentials is None and self.namespace is None
 
     def invoke(
         self,
@@ -72,17 +87,17 @@ class Remoting:
             channel = self.connections.channel(address, wait or self._wait(timeout_ms), stop)
             timeout_ms = _left_ms(deadline)
         used = None
-        if self._hooks or self._config.credentials is not None:
+        if not self.leaves_as_is:
             used = self._prepare(address, command)
         answer = channel.invoke(command, timeout_ms, stop)
         if not answer.code and not self._hooks:
-            return answer
+            return self.arrived(command, answer)
         call = _Call(self, address, command, deadline, used)
         while call.goes_again(channel, answer):
             channel = self.connections.channel(address, self._wait(_left_ms(deadline)), stop)
             answer = channel.invoke(command, _left_ms(deadline), stop)
         self._after(address, command, answer)
-        return answer
+        return self.arrived(command, answer)
 
     def _wait(self, timeout_ms: float) -> Wait:
         return Wait(min(timeout_ms, self._config.connect_timeout))
@@ -235,7 +250,7 @@ class Remoting:
 
     def can_renew(self, answer: RemotingCommand) -> bool:
         """Whether the answer refuses credentials of a source that may give others."""
-        return hasattr(self._config.credentials, "renew") and is_refusal(answer)
+        return not isinstance(self._config.credentials, Credentials) and is_refusal(answer)
 
     def renew(
         self, address: str, command: RemotingCommand, refused: Credentials
@@ -245,12 +260,25 @@ class Remoting:
         Returns them, or None when the source has no others. Raises what a hook raises.
         """
         try:
-            if not self._config.credentials.renew(refused):  # type: ignore[union-attr]
+            if not self._has_others(refused):
                 return None
         except Exception as error:  # noqa: BLE001 - code of the application; the refusal stands
-            self._faults.tell("renewal of credentials", type(self._config.credentials), error)
+            # Only what the SDK itself says is known to hold no secret.
+            shown = (
+                error
+                if isinstance(error, RocketMQError)
+                else MQClientException(type(error).__name__)
+            )
+            self._faults.tell("renewal of credentials", type(self._config.credentials), shown)
             return None
         return self._prepare(address, command)
+
+    def _has_others(self, refused: Credentials) -> bool:
+        source = self._config.credentials
+        renew: Callable[[Credentials], bool] | None = getattr(source, "renew", None)
+        if renew is not None:
+            return renew(refused)
+        return callable(source) and source() != refused
 
     def in_background(self, task: Callable[..., None], *args: object) -> bool:
         """Do what may block, such as reading a file; False: there is no room."""
@@ -262,7 +290,9 @@ class Remoting:
             self._run_user_code(self._after, address, command, answer)
 
     def _prepare(self, address: str, command: RemotingCommand) -> Credentials | None:
-        """Run hooks and sign; return the credentials that signed."""
+        """Name things as servers do, run hooks and sign; return the credentials that signed."""
+        if self.namespace is not None:
+            self.namespace.leaves(command)
         for hook in self._hooks:
             hook.before_request(address, command)
         source = self._config.credentials
@@ -271,6 +301,12 @@ class Remoting:
         credentials = source if isinstance(source, Credentials) else source()
         _sign(command, credentials)
         return credentials
+
+    def arrived(self, command: RemotingCommand, answer: RemotingCommand) -> RemotingCommand:
+        """Give an answer as the program names things; hooks see what is on the wire."""
+        if self.namespace is None:
+            return answer
+        return self.namespace.arrives(command.code, answer)
 
     def _after(self, address: str, command: RemotingCommand, answer: RemotingCommand) -> None:
         for hook in self._hooks:
@@ -354,6 +390,7 @@ class _Call:
     def _end(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
         if answer is not None:
             self.remoting.show(self.address, self.command, answer)
+            answer = self.remoting.arrived(self.command, answer)
         self.done(answer, error)
 
 

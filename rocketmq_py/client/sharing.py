@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rocketmq_py.client.hooks import RPCHook
-from rocketmq_py.config import ClientConfig, Credentials, split_addresses
+from rocketmq_py.config import ClientConfig, Credentials, shown_source, split_addresses
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.logs import get_logger
 
@@ -34,6 +34,8 @@ _DECIDE: dict[str, Callable[[Any], Any]] = {
     "address_mapper": _as_it_is,
     "vip_channel_enabled": _as_it_is,
     "unit_mode": _as_it_is,
+    "namespace": _as_it_is,
+    "namespace_v2": _as_it_is,
 }
 """Settings that decide where a request goes and who it is from, and what two values must share."""
 
@@ -64,7 +66,11 @@ def check_same(
     for name, meaning in _DECIDE.items():
         mine, theirs = getattr(config, name), getattr(first, name)
         if mine != theirs and meaning(mine) != meaning(theirs):
-            raise ConfigError(name, mine, _other_name(client_id, f"{name} = {theirs!r}"))
+            if name == "credentials":  # a function may be bound to a secret
+                shown, held = type(mine), shown_source(theirs)
+            else:
+                shown, held = mine, repr(theirs)
+            raise ConfigError(name, shown, _other_name(client_id, f"{name} = {held}"))
     if hooks != first_hooks:
         held = f"rpc_hooks = {first_hooks!r}"
         raise ConfigError("rpc_hooks", hooks, _other_name(client_id, held))

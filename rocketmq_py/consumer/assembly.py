@@ -44,7 +44,7 @@ from rocketmq_py.consumer.listening import handler_of
 from rocketmq_py.consumer.send_back import NoRetries, SendBack
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.logs import get_logger
-from rocketmq_py.protocol.names import retry_topic
+from rocketmq_py.protocol.names import retry_topic, with_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,7 +125,8 @@ def queues_of(basis: Basis[ConsumerConfig]) -> Queues:
     offsets: OffsetTable
     share: Share
     if settings.message_model is MessageModel.BROADCASTING:
-        offsets, share = FileOffsets(engine, group, _directory(settings)), Everything()
+        filed = with_namespace(settings.namespace, group)  # another namespace has other offsets
+        offsets, share = FileOffsets(engine, filed, _directory(settings)), Everything()
     else:
         offsets = BrokerOffsets(engine, calls)
         share = SharedByStrategy(engine, calls, group, settings)

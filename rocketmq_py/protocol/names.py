@@ -144,6 +144,21 @@ def is_system_group(group: str) -> bool:
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 
+def is_own_name(name: str) -> bool:
+    """Say whether a topic or group belongs to RocketMQ or its clients: no namespace has it.
+
+    A topic that ends as those in which brokers keep replies (`REPLY_TOPIC_SUFFIX`) counts as one.
+    """
+    return (
+        is_system_topic(name)
+        or is_system_group(name)
+        or name in READY_MADE_GROUPS
+        or name == INNER_PRODUCER_GROUP
+        or name.startswith(TRACE_GROUP_PREFIX)
+        or name.endswith(REPLY_TOPIC_SUFFIX)
+    )
+
+
 def with_namespace(namespace: str, name: str) -> str:
     """Give the name on the wire of a topic or group of a namespace (``NamespaceUtil``).
 
@@ -155,8 +170,7 @@ def with_namespace(namespace: str, name: str) -> str:
     >>> with_namespace("shop", "shop%orders"), with_namespace("shop", "TOOLS_CONSUMER")
     ('shop%orders', 'TOOLS_CONSUMER')
     """
-    is_own = is_system_topic(name) or is_system_group(name) or name in READY_MADE_GROUPS
-    if not namespace or not name or is_own:
+    if not namespace or not name or is_own_name(name):
         return name
     prefix, rest = _cut_prefix(name)
     if rest.startswith(f"{namespace}%"):

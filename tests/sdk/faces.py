@@ -218,7 +218,8 @@ def _popping(of_broker: Start) -> Start:
     """Let brokers assign the queues, and the group pop them."""
 
     def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
-        set_mode(ground.namesrv_addr, ground.topic, ground.group, "POP")
+        namespace = settings.get("namespace", "")
+        set_mode(ground.namesrv_addr, ground.topic, ground.group, "POP", namespace=namespace)
         pops = {
             "client_rebalance": False,
             "consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,

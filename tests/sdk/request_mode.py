@@ -9,9 +9,9 @@ from rocketmq_py import DefaultMQAdminExt, MQBrokerException
 NOT_SUPPORTED = 3
 
 
-def set_mode(namesrv_addr: str, topic: str, group: str, mode: str) -> None:
+def set_mode(namesrv_addr: str, topic: str, group: str, mode: str, *, namespace: str = "") -> None:
     """Set it at every broker; the test is skipped on brokers of a version that knows no pops."""
-    with DefaultMQAdminExt() as admin:
+    with DefaultMQAdminExt(namespace=namespace) as admin:
         cluster = admin.examine_broker_cluster_info(namesrv_addr)
         for one in cluster.broker_addr_table.values():
             try:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from compat.ons import Message, ONSClientException, Producer, SendCallback, SendResult
+from compat.ons import Message, ONSClientException, ONSFactory, Producer, SendCallback, SendResult
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import MQClientException
 from tests.unit.compat.ons.ons_bench import PATIENCE, Outcome
@@ -24,6 +24,15 @@ def test_the_id_is_known_when_send_async_returns_and_equals_the_callbacks(
         assert [result.getMessageId() for result in outcome.results] == [known]
     stored = {message.msg_id for message in broker.messages.in_topic("TopicTestMQ")}
     assert known in stored
+
+
+def test_an_instance_has_its_own_topics_and_the_program_bare_names(broker: EmbeddedBroker) -> None:
+    broker.topics.create("MQ_INST_1%TopicTestMQ")
+    settings = {"NAMESRV_ADDR": broker.namesrv_addr, "INSTANCE_ID": "MQ_INST_1"}
+    with ONSFactory.create_producer(settings) as producer:
+        assert producer.send(Message("TopicTestMQ", "TagA", b"x")).getTopic() == "TopicTestMQ"
+    assert len(broker.messages.in_topic("MQ_INST_1%TopicTestMQ")) == 1
+    assert broker.messages.in_topic("TopicTestMQ") == []
 
 
 @pytest.mark.case("T86")

@@ -12,6 +12,7 @@ from compat.ons.properties import (
     int_of,
     max_delay_of,
     name_servers_of,
+    namespace_of,
     switch_of,
 )
 from rocketmq_py.errors import ONSClientException
@@ -49,10 +50,22 @@ def test_what_is_not_offered_is_refused_and_not_ignored() -> None:
         check_known(Properties({"exactlyOnceDelivery": "true"}))
     with pytest.raises(ONSClientException, match="NAMESRV_ADDR"):
         name_servers_of(Properties({"ONSAddr": "http://lookup"}))
-    with pytest.raises(ONSClientException, match="namespaces"):
-        name_servers_of(Properties({"INSTANCE_ID": "MQ_INST_1"}))
-    with pytest.raises(ONSClientException, match="namespaces"):
-        name_servers_of(Properties({"NAMESRV_ADDR": "http://MQ_INST_1_x.mq.example:80"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "namespace"),
+    [
+        ({}, ""),
+        ({"NAMESRV_ADDR": "127.0.0.1:9876"}, ""),
+        ({"NAMESRV_ADDR": "http://MQ_INST_1_x.mq.example:80"}, "MQ_INST_1_x"),
+        ({"NAMESRV_ADDR": "MQ_INST_1_x.mq.example:80"}, "MQ_INST_1_x"),
+        ({"NAMESRV_ADDR": "http://MQ_INST_1_x.mq.example:80", "INSTANCE_ID": "mine"}, "mine"),
+    ],
+)
+def test_the_instance_is_the_namespace_and_an_address_may_name_it(
+    given: dict[str, str], namespace: str
+) -> None:
+    assert namespace_of(Properties(given)) == namespace
 
 
 def test_a_number_that_is_none_is_an_error_and_not_the_default() -> None:

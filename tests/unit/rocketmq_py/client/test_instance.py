@@ -425,7 +425,6 @@ def test_a_request_that_nobody_can_take_is_a_warning_while_the_client_runs(
 def test_the_instance_tells_which_routes_it_knows_and_asks_for_those_that_are_missing(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
-    cluster.routes["New"] = cluster.routes["T"]
     known = frozenset(one.broker_name for one in cluster.routes["T"].broker_datas)
     consumers = [Consumer(topic, topic=topic) for topic in ("T", "New", "%RETRY%G")]
     for consumer in consumers:
@@ -434,9 +433,13 @@ def test_the_instance_tells_which_routes_it_knows_and_asks_for_those_that_are_mi
     lacking = [SubscribedRoute("T", "T", known), SubscribedRoute("New", "New", None)]
     assert instance.subscribed_routes() == lacking
 
-    instance.look_at_routes()
+    cluster.routes["New"] = cluster.routes["T"]
 
-    assert consumers[1].rebalanced.acquire(timeout=5)
+    def is_looked_at() -> bool:
+        instance.look_at_routes()  # nothing while a poll goes on
+        return consumers[1].rebalanced.acquire(timeout=0.01)
+
+    until(is_looked_at)
     assert instance.subscribed_routes()[1] == SubscribedRoute("New", "New", known)
     instance.end(1)
     assert instance.subscribed_routes() == []

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import FlowControlError, MessageQueue, NoRouteError
+from rocketmq_py import ConfigError, FlowControlError, MessageQueue, NoRouteError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.raw import NamespacedQueueAccess, QueueAccess, RunOutcome, SendOutcome, SendRun
 
@@ -48,6 +48,11 @@ def wraps_names(call: Callable[..., object]) -> bool:
     others = set(re.findall(r"self\.(\w+)\(", source)) - {call.__name__}
     found = (getattr(QueueAccess, name, None) for name in others)
     return "self._wire" in source or any(wraps_names(one) for one in found if callable(one))
+
+
+def test_a_second_namespace_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"namespace='other'|namespace = 'other'"):
+        NamespacedQueueAccess("shop", namespace="other")
 
 
 def test_topics_of_the_namespace_are_seen_and_no_others(access: NamespacedQueueAccess) -> None:

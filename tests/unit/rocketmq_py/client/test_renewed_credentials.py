@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from rocketmq_py import Credentials, PermissionDeniedError, QueueAccess
+from rocketmq_py import (
+    ConsumeConcurrentlyStatus,
+    ConsumeFromWhere,
+    Credentials,
+    DefaultLitePullConsumer,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageExt,
+    PermissionDeniedError,
+    QueueAccess,
+    aio,
+)
+from rocketmq_py.admin import AdminClient
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.waiting import until
+
+GUARD_S = 30.0
 
 
 class Source:
@@ -102,3 +119,110 @@ def test_other_answers_ask_for_no_credentials(broker: EmbeddedBroker) -> None:
         (queue, *_) = access.read_queues("T")
         access.pull(queue, 0).result(5)  # 19: nothing there
     assert source.refused == []
+
+
+# --- every kind of call ---------------------------------------------------------------------------
+
+Program = Callable[[EmbeddedBroker, Source], object]
+
+
+def settings(broker: EmbeddedBroker, source: Source) -> dict[str, Any]:
+    return {"namesrv_addr": broker.namesrv_addr, "credentials": source}
+
+
+def sends(how: Callable[[DefaultMQProducer], object]) -> Program:
+    def program(broker: EmbeddedBroker, source: Source) -> None:
+        with DefaultMQProducer(
+            "P", retry_times_when_send_failed=0, **settings(broker, source)
+        ) as p:
+            how(p)
+        until(lambda: len(broker.messages.in_topic("T")) >= 1, GUARD_S)
+
+    return program
+
+
+def awaits(broker: EmbeddedBroker, source: Source) -> None:
+    async def program() -> None:
+        async with aio.Producer("P", **settings(broker, source)) as producer:
+            await producer.send(Message("T", b"x"))
+
+    asyncio.run(program())
+
+
+def pushes(broker: EmbeddedBroker, source: Source) -> None:
+    got: list[bytes] = []
+    consumer = DefaultMQPushConsumer(
+        "G",
+        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        **settings(broker, source),
+    )
+
+    def listen(messages: list[MessageExt], _: object) -> ConsumeConcurrentlyStatus:
+        got.extend(one.body for one in messages)
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    consumer.subscribe("T")
+    consumer.register_message_listener(listen)
+    consumer.start()
+    broker.send("T", b"x")
+    until(lambda: got == [b"x"], GUARD_S)
+    consumer.shutdown()
+
+
+def polls(broker: EmbeddedBroker, source: Source) -> None:
+    broker.send("T", b"x")
+    with DefaultLitePullConsumer(
+        "G",
+        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        **settings(broker, source),
+    ) as consumer:
+        consumer.subscribe("T")
+        until(lambda: [one.body for one in consumer.poll(100)] == [b"x"], GUARD_S)
+
+
+def administers(broker: EmbeddedBroker, source: Source) -> None:
+    with AdminClient(**settings(broker, source)) as admin:
+        admin.create_topic("New", queues=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "program"),
+    [
+        (RequestCode.SEND_MESSAGE_V2, sends(lambda p: p.send(Message("T", b"x")))),
+        (
+            RequestCode.SEND_MESSAGE_V2,
+            sends(lambda p: p.send_async(Message("T", b"x")).result(GUARD_S)),
+        ),
+        (RequestCode.SEND_BATCH_MESSAGE, sends(lambda p: p.send_batch([Message("T", b"x")] * 2))),
+        (RequestCode.SEND_MESSAGE_V2, awaits),
+        (RequestCode.GET_ROUTEINFO_BY_TOPIC, sends(lambda p: p.send(Message("T", b"x")))),
+        (RequestCode.PULL_MESSAGE, pushes),
+        (RequestCode.HEART_BEAT, pushes),
+        (RequestCode.GET_CONSUMER_LIST_BY_GROUP, pushes),
+        (RequestCode.PULL_MESSAGE, polls),
+        (RequestCode.UPDATE_AND_CREATE_TOPIC, administers),
+    ],
+)
+def test_every_kind_of_call_is_made_once_more(
+    broker: EmbeddedBroker, code: RequestCode, program: Program
+) -> None:
+    source = Source("old", "new")
+    broker.faults.on(code).respond(ResponseCode.NO_PERMISSION, "expired token")
+    program(broker, source)
+    until(lambda: asked(broker, code) >= 2, GUARD_S)
+    assert source.refused == ["old"]
+    assert {*source.used} == {"old", "new"}
+
+
+def test_a_plain_function_is_asked_again_and_counts_if_it_gives_others(
+    broker: EmbeddedBroker,
+) -> None:
+    keys = iter(["old", "old", "new", "new"])  # route, question, after its refusal, again
+
+    def rotates() -> Credentials:
+        return Credentials(next(keys), "secret")
+
+    with QueueAccess(namesrv_addr=broker.namesrv_addr, credentials=rotates) as access:
+        broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).respond(ResponseCode.NO_PERMISSION)
+        assert access.bounds("T")
+    assert asked(broker, RequestCode.GET_TOPIC_STATS_INFO) == 2
