@@ -10,11 +10,11 @@ ended. Must not know brokers. Read on: ``../consumer/dispatch/on_loop.py``.
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import define
 
@@ -27,7 +27,7 @@ from rocketmq_py.logs import get_logger
 
 _log = get_logger(__name__)
 
-Listener: TypeAlias = Callable[[Delivery], Awaitable[object]]
+Listener: TypeAlias = Callable[[Delivery], Coroutine[Any, Any, object]]
 """Handles messages: what it has not settled when it returns is handled."""
 
 

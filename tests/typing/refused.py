@@ -6,6 +6,7 @@ runs both checkers once and names the marked lines that neither refuses, and oth
 
 from __future__ import annotations
 
+from asyncio import Future, ensure_future
 from datetime import UTC, datetime, timedelta
 
 from compat import ons
@@ -150,6 +151,11 @@ async def of_threads(delivery: Delivery) -> None:
     """Expect a delivery of the consumer on threads."""
 
 
+def of_futures(delivery: aio.Delivery) -> Future[None]:
+    """Give what can be awaited, and be no coroutine function."""
+    return ensure_future(delivery.ack())
+
+
 def an_asyncio_consumer(consumer: aio.Consumer) -> None:
     """The same as of every consumer, and listeners that are no coroutine functions."""
     aio.Consumer("g", consume_timeot=3)  # refused
@@ -159,6 +165,7 @@ def an_asyncio_consumer(consumer: aio.Consumer) -> None:
     consumer.register_message_listener(print)  # refused
     consumer.register_message_listener(blocking)  # refused
     consumer.register_message_listener(of_threads)  # refused
+    consumer.register_message_listener(of_futures)  # refused
     consumer.register_message_listener(aio.Orderly)  # refused
     consumer.register_message_listener(MessageListenerOrderly(settled))  # refused
     aio.Orderly(print)  # refused
