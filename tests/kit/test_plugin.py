@@ -64,11 +64,26 @@ def test_wall_time(rocketmq_broker):
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize("scope", ["function", "session"])
+def test_a_mark_says_how_many_queues_a_topic_has(run_kit: RunKit, scope: str) -> None:
+    result = run_kit(
+        """
+@pytest.mark.rocketmq(topics={"Orders": 6, "Bills": 1})
+def test_queues(rocketmq_broker):
+    topics = rocketmq_broker.topics
+    assert (topics["Orders"].queues, topics["Bills"].queues) == (6, 1)
+""",
+        f"--rocketmq-scope={scope}",
+    )
+    result.assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("mark", "told"),
     [
         ("topic=['T']", "did you mean topics?"),
         ("topics='T'", "a list of names"),
+        ("topics={'T': 0}", "from 1 to 1024"),
         ("start=datetime(2030, 1, 1)", "an aware datetime"),
         ("config=['x']", "a dict of options"),
         ("'T'", "keywords only"),
