@@ -72,6 +72,11 @@ class LoopMember(GroupConsumer[_Dispatch_co], Generic[_Dispatch_co, _Settings_co
         """Whether it may still be started."""
         return self._life.state == "new"
 
+    def tell_if_unsubscribed(self) -> None:
+        """Warn, once, when a task asks for messages and no topic is subscribed."""
+        if self._member is not None:
+            self._member.tell_if_unsubscribed()
+
     @property
     def patience_s(self) -> float:
         """How long the end takes at most, unless the program says otherwise."""

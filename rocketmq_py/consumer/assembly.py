@@ -43,7 +43,6 @@ from rocketmq_py.consumer.listener import MessageModel
 from rocketmq_py.consumer.listening import handler_of
 from rocketmq_py.consumer.send_back import NoRetries, SendBack
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.names import retry_topic
 
 if TYPE_CHECKING:
@@ -69,8 +68,6 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
     from rocketmq_py.consumer.tracing import ConsumerTracing
     from rocketmq_py.send_result import MessageQueue
-
-logger = get_logger(__name__)
 
 LOCK_FIRST_MS = 1_000
 BROADCAST_ONCE = "in broadcasting every member gets each message once"
@@ -156,10 +153,6 @@ def push_member(
             settings.client_rebalance,
             "must be True for an orderly listener, and for broadcasting: brokers assign queues to "
             "concurrent members of a group only",
-        )
-    if not subscriptions.topics():
-        logger.warning(
-            "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
         )
     queues = queues_of(basis)
     offsets = queues.offsets

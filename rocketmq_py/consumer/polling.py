@@ -169,6 +169,7 @@ class PollingConsumer(_Consumer):
     def _begin_poll(self) -> Inbox:
         """Commit what earlier polls returned, if it is so set; return what is to be asked."""
         member = self._running()
+        member.tell_if_unsubscribed()
         self._give_room_back()
         if self.config.auto_commit:
             self._progress.commit()
