@@ -196,11 +196,16 @@ class LitePullConsumer(LitePullConsumerConfig, GroupFace[Polled]):
         wait_ms = self.poll_timeout_millis if timeout is None else checked_wait(timeout)
         return await self._member.polled(wait_ms)
 
-    async def batches(self) -> AsyncIterator[list[MessageExt]]:
-        """Poll for ever: give what each poll returns. Ends when the consumer is shut down."""
+    async def batches(
+        self, timeout: int | timedelta | None = None
+    ) -> AsyncIterator[list[MessageExt]]:
+        """Poll for ever: give what each poll returns, unless it is nothing.
+
+        Ends when the consumer is shut down. ``timeout`` as of `poll`.
+        """
         while self.is_running:
             try:
-                messages = await self.poll()
+                messages = await self.poll(timeout)
             except ClientClosedError:
                 return
             if messages:

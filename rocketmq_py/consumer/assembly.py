@@ -209,7 +209,11 @@ def lite_pull_member(
         offsets=offsets,
         progress=progress,
         dispatch=inbox,
-        gates=lambda queues: (QueueLimits(settings, queues), InboxLimit(settings, inbox)),
+        gates=lambda queues: (
+            QueueLimits(settings, queues),
+            SpanLimit("consume_max_span", lambda: settings.consume_max_span),
+            InboxLimit(settings, inbox),
+        ),
         answer=_inspection(basis, offsets, None).answer,
         last=nothing if tracing is None else tracing.close,
     )
@@ -306,7 +310,12 @@ def _on_pool(
     )
     return Dispatching(
         pool,
-        gates=(SpanLimit(basis.settings),),
+        gates=(
+            SpanLimit(
+                "consume_concurrently_max_span",
+                lambda: basis.settings.consume_concurrently_max_span,
+            ),
+        ),
         periodic=(_sweeping(basis, pool.sweep),),
         ownership=flow.ownership,
     )
