@@ -64,6 +64,45 @@ def test_wall_time(rocketmq_broker):
     result.assert_outcomes(passed=2)
 
 
+def test_consumers_for_coroutines_are_started_and_ended_by_a_fixture(run_kit: RunKit) -> None:
+    result = run_kit("""
+import asyncio
+from rocketmq_py import running_clients
+
+def test_a_listener(rocketmq_broker, rocketmq_topic, rocketmq_aio_consumer):
+    async def main():
+        handled = []
+        async def handle(delivery):
+            handled.append(delivery.message.body)
+        consumer = await rocketmq_aio_consumer("billing", rocketmq_topic, handle, tags="paid")
+        assert {one.topic for one in consumer.assigned_queues()} > {rocketmq_topic}
+        rocketmq_broker.send(rocketmq_topic, b"wanted", tags="paid")
+        rocketmq_broker.send(rocketmq_topic, b"other", tags="sent")
+        await rocketmq_broker.aio.settle()
+        assert handled == [b"wanted"]
+    asyncio.run(main())
+
+def test_a_second_loop_iterates(rocketmq_broker, rocketmq_topic, rocketmq_aio_consumer):
+    async def main():
+        async with await rocketmq_aio_consumer(consume_thread_min=1) as consumer:
+            assert (consumer.consume_thread_min, consumer.is_running) == (1, True)
+            rocketmq_broker.send(rocketmq_topic, b"x")
+            delivery = await anext(consumer)
+            assert delivery.message.body == b"x"
+            await delivery.ack()
+        assert not consumer.is_running
+    asyncio.run(main())
+
+def test_a_wrong_listener(rocketmq_aio_consumer):
+    with pytest.raises(TypeError, match="async def"):
+        asyncio.run(rocketmq_aio_consumer("billing", listener=print))
+
+def test_all_have_ended():
+    assert running_clients() == ()
+""")
+    result.assert_outcomes(passed=4)
+
+
 @pytest.mark.parametrize("scope", ["function", "session"])
 def test_a_mark_says_how_many_queues_a_topic_has(run_kit: RunKit, scope: str) -> None:
     result = run_kit(
