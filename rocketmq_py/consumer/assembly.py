@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from rocketmq_py.clock import wall_ms
+from rocketmq_py.consumer.agreement import PART_OF_A_HEARTBEAT, Agreement
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
 from rocketmq_py.consumer.core.file_offsets import FileOffsets, default_directory
@@ -184,7 +185,7 @@ def push_member(
             gate_by_mode(QueueLimits(settings, queues), PopLimit(settings)),
             *how.gates,
         ),
-        periodic=how.periodic,
+        periodic=(*how.periodic, _comparing(basis)),
         answer=_inspection(basis, offsets, listening).answer,
         last=nothing if tracing is None else tracing.close,
     )
@@ -214,6 +215,7 @@ def lite_pull_member(
             SpanLimit("consume_max_span", lambda: settings.consume_max_span),
             InboxLimit(settings, inbox),
         ),
+        periodic=() if assigned else (_comparing(basis),),
         answer=_inspection(basis, offsets, None).answer,
         last=nothing if tracing is None else tracing.close,
     )
@@ -324,6 +326,12 @@ def _on_pool(
 def _sweeping(basis: Basis[PushConsumerConfig], sweep: Task) -> tuple[float, float, Task]:
     every_ms = basis.settings.consume_timeout * MINUTE_MS
     return every_ms, every_ms, sweep
+
+
+def _comparing(basis: Basis[Any]) -> tuple[float, float, Task]:
+    every_ms = basis.settings.heartbeat_broker_interval * PART_OF_A_HEARTBEAT
+    agreement = Agreement(basis.engine, basis.group, basis.subscriptions)
+    return every_ms, every_ms, agreement.look
 
 
 def _inspection(basis: Basis[Any], offsets: OffsetTable, listening: Listening | None) -> Inspection:

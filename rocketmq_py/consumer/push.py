@@ -58,6 +58,8 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
     see every remote call.
 
     Two programs with different subscriptions in one group lose messages: give each its own group.
+    While the logger ``rocketmq_py.consumer`` has the level DEBUG, a member that differs from others
+    asks a broker for that now and then, and warns.
     Threads are daemons, so the program must stay alive: `run` does that until a signal comes. Or
     it stays alive by itself, and calls `shutdown` (or uses ``with``) at its end.
 
