@@ -134,8 +134,10 @@ def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> Vi
 @pytest.fixture
 def rocketmq_topic(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> str:
     """The name of a topic of the test's own, which exists and is empty."""
+    from embedded_broker.lifecycle.arguments import TopicSpec
+
     name = _name(request, _rocketmq_bench)
-    _rocketmq_bench.create_topic(name)
+    _rocketmq_bench.create_topic(TopicSpec(name))
     return name
 
 

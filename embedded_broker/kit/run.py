@@ -207,7 +207,7 @@ class Run:
         wishes = wishes_of_node(item)
         trial = Trial(bench, wishes)
         for spec in wishes.topics:
-            bench.create_topic(spec.name, spec.queues)
+            bench.create_topic(spec)
         if isinstance(bench, EmbeddedBench):
             trial.plans = crash_plans(bench.broker, crashes_of(item))
         self.trials[item.nodeid] = trial
