@@ -22,6 +22,7 @@ except ModuleNotFoundError as error:
 
 from embedded_broker.kit.fixtures import (
     _rocketmq_bench,
+    rocketmq_aio_consumer,
     rocketmq_aio_producer,
     rocketmq_broker,
     rocketmq_clock,
@@ -48,11 +49,12 @@ from embedded_broker.kit.plugin import (
 )
 
 if TYPE_CHECKING:
-    from embedded_broker.kit.clients import Consumers, Recorders
+    from embedded_broker.kit.clients import AsyncConsumers, Consumers, Recorders
     from embedded_broker.kit.recorder import AsyncRecorder, Recorder
     from embedded_broker.kit.store import Store
 
 _MODULE_OF = {
+    "AsyncConsumers": "clients",
     "AsyncRecorder": "recorder",
     "Consumers": "clients",
     "Recorder": "recorder",
@@ -62,6 +64,7 @@ _MODULE_OF = {
 """The classes of what fixtures give, for annotations."""
 
 __all__ = [
+    "AsyncConsumers",
     "AsyncRecorder",
     "Consumers",
     "Recorder",
@@ -78,6 +81,7 @@ __all__ = [
     "pytest_runtest_setup",
     "pytest_runtest_teardown",
     "pytest_unconfigure",
+    "rocketmq_aio_consumer",
     "rocketmq_aio_producer",
     "rocketmq_broker",
     "rocketmq_clock",

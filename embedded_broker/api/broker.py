@@ -6,7 +6,7 @@ together, ``embedded_broker/api/views/`` for what can be looked at.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
@@ -37,7 +37,7 @@ from embedded_broker.lifecycle.arguments import (
     Acl,
     Arguments,
     ListenerFactory,
-    TopicSpec,
+    Topics,
     check_arguments,
 )
 from embedded_broker.lifecycle.ensemble import BrokerSlot, Ensemble
@@ -76,9 +76,10 @@ class EmbeddedBroker:
     ``UserAcl`` (5.3) or the path of a `plain_acl.yml` (the extra ``acl``); requests must be signed
     then. ``tls``: certificates for TCP connections, a ``Tls`` or the path of a `tls.properties`.
     Port 0 takes a free port. ``tcp=False`` opens no socket, ``inproc=False`` makes SDK clients of
-    this process use TCP, and so does enforced TLS. ``topics``: names or ``TopicSpec``, created
-    before ``start`` returns. ``seed`` drives every random choice. ``fs`` and ``listener_factory``
-    replace the file system and the listening sockets. ``control=True`` lets
+    this process use TCP, and so does enforced TLS. ``topics``: names or ``TopicSpec``, or a dict
+    of names and numbers of queues, such as ``{"Orders": 6}``; they are created before ``start``
+    returns. ``seed`` drives every random choice. ``fs`` and ``listener_factory`` replace the file
+    system and the listening sockets. ``control=True`` lets
     programs in any language move the clock and look in over HTTP, at ``control_url`` (the extra
     ``control``). It is on loopback, unless every request has to carry a ``control_token``. Raises
     ``ConfigError`` for an argument that is not possible. Nothing is opened before ``start``.
@@ -108,7 +109,7 @@ class EmbeddedBroker:
         broker_port: int = 0,
         tcp: bool = True,
         inproc: bool = True,
-        topics: Iterable[str | TopicSpec] = (),
+        topics: Topics = (),
         seed: int | None = None,
         allow_remote: bool = False,
         acl: Acl | None = None,

@@ -6,14 +6,14 @@ Read on: ``embedded_broker/api/broker.py``.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.companions import control_face, control_url
 from embedded_broker.clocks.clock import BrokerClock
-from embedded_broker.lifecycle.arguments import Acl, TopicSpec, checked_store
+from embedded_broker.lifecycle.arguments import Acl, Topics, checked_store, topic_specs
 from embedded_broker.lifecycle.ensemble import Ensemble
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.config import Defaults
@@ -64,7 +64,7 @@ class EmbeddedCluster:
         broker_port: int = 0,
         tcp: bool = True,
         inproc: bool = True,
-        topics: Iterable[str | TopicSpec] = (),
+        topics: Topics = (),
         seed: int | None = None,
         allow_remote: bool = False,
         acl: Acl | None = None,
@@ -75,7 +75,7 @@ class EmbeddedCluster:
     ) -> None:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
-        specs = list(topics)
+        specs = topic_specs(topics)
         self._store = None if (path := checked_store(store)) is None else Path(path)
         self._shares_store = brokers > 1
         self._first_name = broker_name

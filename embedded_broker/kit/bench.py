@@ -22,7 +22,8 @@ from embedded_broker.api.views import MisreadClock, PendingTimer, StoredMessage
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.settle import notes_of
 from embedded_broker.errors import WaitTimeoutError
-from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability
+from embedded_broker.kit.backend import Ability
+from embedded_broker.lifecycle.arguments import TopicSpec
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import is_group_topic
@@ -80,7 +81,7 @@ class Bench(ABC):
         """Name the topics; None when nobody can be asked."""
 
     @abstractmethod
-    def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
+    def create_topic(self, spec: TopicSpec) -> None:
         """Create a topic unless it is there."""
 
     @abstractmethod
@@ -198,20 +199,25 @@ class EmbeddedBench(Bench):
         """Name the topics."""
         return sorted({name for one in self.running for name in one.topics.names()})
 
-    def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
+    def create_topic(self, spec: TopicSpec) -> None:
         """Create a topic unless it is there."""
         for one in self.running:
-            if name not in one.topics:
-                one.topics.create(name, queues=queues)
+            if spec.name not in one.topics:
+                one.topics.create(
+                    spec.name,
+                    queues=spec.queues,
+                    message_type=spec.message_type,
+                    queue_type=spec.queue_type,
+                )
 
     def ready_topic(self, name: str) -> None:
         """Let a topic be there before a client asks for it; in strict mode it must be there."""
         if any(name in one.topics for one in self.running):  # those of every broker, too
             return
         if is_group_topic(name):
-            self.create_topic(name, GROUP_TOPIC_QUEUES)
+            self.create_topic(TopicSpec(name, GROUP_TOPIC_QUEUES))
         elif not self.strict:
-            self.create_topic(name)
+            self.create_topic(TopicSpec(name))
         else:
             close = get_close_matches(name, self.topic_names(), n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""

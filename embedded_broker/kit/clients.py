@@ -1,15 +1,17 @@
 """The clients that a test gets started, and that end with it.
 
-Answers: ``rocketmq_producer``, ``rocketmq_aio_producer``, ``rocketmq_consumer(...)`` and
+Answers: ``rocketmq_producer``, ``rocketmq_consumer(...)``, their twins for coroutines and
 ``rocketmq_recorder(...)``: how each client is started so that nothing sent afterwards can miss it,
 and how it is shut down. Must not know: pytest. Read on: ``embedded_broker/kit/bench.py``,
 ``recorder.py``.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.bench import CONSUMER_SETTINGS, Bench, EmbeddedBench
@@ -22,6 +24,7 @@ from rocketmq_py import (
     DefaultMQProducer,
     DefaultMQPushConsumer,
     MessageExt,
+    MessageQueue,
 )
 from rocketmq_py.errors import ConfigError, IllegalStateError
 
@@ -100,6 +103,54 @@ class Consumers:
         return await in_thread(lambda: self(group, topic, listener, tags=tags, **given))
 
 
+class AsyncConsumers:
+    """``rocketmq_aio_consumer``: await a call of it to start a consumer of the running loop."""
+
+    def __init__(self, bench: Bench, topic: Callable[[], str], group: str, ends: ExitStack) -> None:
+        self._bench = bench
+        self._topic = topic
+        self._group = group
+        self._ends = ends
+
+    async def __call__(
+        self,
+        group: str | None = None,
+        topic: str | None = None,
+        listener: "aio.Listener | aio.Orderly | None" = None,
+        *,
+        tags: str = "*",
+        **given: Any,  # Any: settings of the consumer, which checks them
+    ) -> "aio.Consumer":
+        """Start a consumer, and return when it has queues of the topic.
+
+        ``listener`` is a coroutine function that gets an ``aio.Delivery``, or an ``aio.Orderly``;
+        without one the consumer is iterated over. Without ``group`` and ``topic`` it has the group
+        and the topic of this test. Other keywords are settings of ``aio.Consumer``.
+        """
+        __tracebackhide__ = True
+        from rocketmq_py import aio  # loads asyncio
+
+        bench, group = self._bench, self._group if group is None else group
+        topic = await in_thread(self._topic) if topic is None else topic
+        await in_thread(partial(bench.ready_topic, topic))
+        consumer = aio.Consumer(group, namesrv_addr=bench.namesrv_addr, **CONSUMER_SETTINGS | given)
+        consumer.subscribe(topic, tags)
+        if listener is not None:
+            consumer.register_message_listener(listener)
+        self._ends.callback(_end, consumer)
+        await consumer.start()
+        await in_thread(partial(wait_for_queues, bench, consumer, group, topic))
+        return consumer
+
+
+def _end(consumer: "aio.Consumer") -> None:
+    """End a consumer when its loop may have closed: in another loop, on a thread of its own."""
+    import asyncio
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(consumer.shutdown())).result()
+
+
 class Recorders:
     """``rocketmq_recorder``: call it to begin to record a topic."""
 
@@ -145,6 +196,20 @@ def start_consumer(
     consumer.subscribe(topic, tags)
     consumer.register_message_listener(listener)
     ends.enter_context(consumer)
+    wait_for_queues(bench, consumer, group, topic)
+    return consumer
+
+
+class HasQueues(Protocol):
+    """A consumer that has started."""
+
+    def assigned_queues(self) -> list[MessageQueue]:
+        """Return the queues that it has now."""
+
+
+def wait_for_queues(bench: Bench, consumer: HasQueues, group: str, topic: str) -> None:
+    """Wait until a consumer has queues of a topic; in strict mode check what its group reads."""
+    __tracebackhide__ = True
 
     def has_queues() -> bool:
         return any(one.topic == topic for one in consumer.assigned_queues()) or _is_full(
@@ -158,7 +223,6 @@ def start_consumer(
             raise WaitTimeoutError(f"{error}\nassigned: {consumer.assigned_queues()}") from None
     if bench.strict:
         check_agreement(bench)
-    return consumer
 
 
 def check_agreement(bench: Bench) -> None:

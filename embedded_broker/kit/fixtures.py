@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from embedded_broker.api.faults import Faults
     from embedded_broker.clocks.clock import VirtualClock
     from embedded_broker.kit.bench import Bench
-    from embedded_broker.kit.clients import Consumers, Recorders
+    from embedded_broker.kit.clients import AsyncConsumers, Consumers, Recorders
     from embedded_broker.kit.store import Store
     from rocketmq_py import DefaultMQProducer, aio
 
@@ -134,8 +134,10 @@ def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> Vi
 @pytest.fixture
 def rocketmq_topic(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> str:
     """The name of a topic of the test's own, which exists and is empty."""
+    from embedded_broker.lifecycle.arguments import TopicSpec
+
     name = _name(request, _rocketmq_bench)
-    _rocketmq_bench.create_topic(name)
+    _rocketmq_bench.create_topic(TopicSpec(name))
     return name
 
 
@@ -193,12 +195,35 @@ def rocketmq_consumer(
     consumer is shut down with the test. Call it again for another one. Further keywords are
     settings; ``pull_time_delay_millis_when_exception``, the pause after a failed pull, is 10 ms
     here and 1 s elsewhere, so that a crash costs no second. In a coroutine:
-    ``await rocketmq_consumer.aio(...)``.
+    ``await rocketmq_consumer.aio(...)``, or ``rocketmq_aio_consumer`` for coroutines as listeners.
     """
     from embedded_broker.kit.clients import Consumers
 
     with ExitStack() as ends:
         yield Consumers(
+            _rocketmq_bench,
+            lambda: request.getfixturevalue("rocketmq_topic"),
+            rocketmq_group,
+            ends,
+        )
+        _rocketmq_bench.calm()
+
+
+@pytest.fixture
+def rocketmq_aio_consumer(
+    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: Bench
+) -> Iterator[AsyncConsumers]:
+    """Starts consumers for a coroutine, as ``rocketmq_consumer`` does for a function.
+
+    ``await rocketmq_aio_consumer("billing", "Orders", handle, tags="paid")``: ``handle`` is a
+    coroutine function that gets an ``aio.Delivery``, or an ``aio.Orderly``; without one iterate
+    over the ``aio.Consumer`` that this returns. It has queues then. It is shut down with the test,
+    and may outlive its event loop.
+    """
+    from embedded_broker.kit.clients import AsyncConsumers
+
+    with ExitStack() as ends:
+        yield AsyncConsumers(
             _rocketmq_bench,
             lambda: request.getfixturevalue("rocketmq_topic"),
             rocketmq_group,

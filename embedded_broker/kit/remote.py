@@ -13,10 +13,11 @@ from typing import Final, NoReturn
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import StoredMessage
 from embedded_broker.errors import WaitTimeoutError
-from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend
+from embedded_broker.kit.backend import Ability, Backend
 from embedded_broker.kit.bench import GROUP_TOPIC_QUEUES, LATENCY_S, Bench, Reached
 from embedded_broker.kit.skipping import skip
 from embedded_broker.kit.telling import plain
+from embedded_broker.lifecycle.arguments import TopicSpec
 from rocketmq_py.clock import SystemClock, monotonic
 from rocketmq_py.protocol.names import is_group_topic
 
@@ -97,11 +98,13 @@ class RemoteBench(Bench):
         """Nobody is asked."""
         return
 
-    def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
+    def create_topic(self, spec: TopicSpec) -> None:
         """Create a topic, or skip the test where a test cannot."""
         if Ability.CREATE_TOPICS not in self.abilities:
-            skip_without(self.backend, Ability.CREATE_TOPICS, f"topic {name}")
-        self.backend.create_topic(name, queues)
+            skip_without(self.backend, Ability.CREATE_TOPICS, f"topic {spec.name}")
+        if spec.message_type or spec.queue_type:
+            skip(f"topic {spec.name}: only an embedded broker is given topics with a type")
+        self.backend.create_topic(spec.name, spec.queues)
 
     def ready_topic(self, name: str) -> None:
         """Let a topic be there before a client asks for it; in strict mode it must be there."""

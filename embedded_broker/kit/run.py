@@ -20,7 +20,7 @@ from attrs import define, field
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.clocks.clock import VirtualClock
-from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend, parse_backend
+from embedded_broker.kit.backend import Ability, Backend, parse_backend
 from embedded_broker.kit.backends import make_backend
 from embedded_broker.kit.bench import Bench, EmbeddedBench
 from embedded_broker.kit.crash import CrashPlan, crash_plans
@@ -29,7 +29,6 @@ from embedded_broker.kit.real import SINCE
 from embedded_broker.kit.remote import RemoteBench
 from embedded_broker.kit.report import told_of_bench
 from embedded_broker.kit.wishes import RunWishes, Scope, Wishes, wishes_of
-from embedded_broker.lifecycle.arguments import TopicSpec
 from rocketmq_py.errors import ConfigError
 
 NAME_MAX: Final = 40
@@ -208,10 +207,7 @@ class Run:
         wishes = wishes_of_node(item)
         trial = Trial(bench, wishes)
         for spec in wishes.topics:
-            if isinstance(spec, TopicSpec):
-                bench.create_topic(spec.name, spec.queues)
-            else:
-                bench.create_topic(spec, DEFAULT_QUEUES)
+            bench.create_topic(spec)
         if isinstance(bench, EmbeddedBench):
             trial.plans = crash_plans(bench.broker, crashes_of(item))
         self.trials[item.nodeid] = trial

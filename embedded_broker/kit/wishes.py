@@ -9,13 +9,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 from zlib import crc32
 
 from attrs import field, frozen
 
 from embedded_broker.kit.backend import Ability, BackendSpec
-from embedded_broker.lifecycle.arguments import TopicSpec
+from embedded_broker.lifecycle.arguments import Topics, TopicSpec, topic_specs
 from rocketmq_py.errors import ConfigError
 
 Scope = Literal["function", "module", "session"]
@@ -43,7 +43,7 @@ _NOT_OURS: Final = frozenset({"self", "clock", "session_clock", "store", "seed",
 class Wishes:
     """What the marks of one test ask for, the nearest mark first."""
 
-    topics: tuple[Any, ...] = ()  # names, or TopicSpec
+    topics: tuple[TopicSpec, ...] = ()
     config: Mapping[str, object] = field(factory=dict)
     start: datetime = BEGINNING
     wall_clock: bool = False
@@ -80,12 +80,12 @@ def wishes_of(marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]]) 
     The nearest mark decides. ``topics`` and ``config`` of all marks count together. Raises
     ``ConfigError`` for what no mark can ask for.
 
-    >>> wishes_of([((), {"timers": True}), ((), {"topics": ["Orders"]})]).topics
-    ('Orders',)
+    >>> [one.name for one in wishes_of([((), {"topics": ["Orders"]})]).topics]
+    ['Orders']
     """
     given: dict[str, object] = {}
     config: dict[str, object] = {}
-    topics: dict[object, None] = {}
+    topics: dict[str, TopicSpec] = {}
     for args, keywords in marks:
         if args:
             raise ConfigError(
@@ -94,10 +94,11 @@ def wishes_of(marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]]) 
         for name, value in keywords.items():
             _check(name, value)
             given.setdefault(name, value)
-        topics.update(dict.fromkeys(cast("Iterable[object]", keywords.get("topics", ()))))
+        for spec in topic_specs(cast("Topics", keywords.get("topics", ()))):
+            topics.setdefault(spec.name, spec)
         config = {**cast("Mapping[str, object]", keywords.get("config", {})), **config}
     return Wishes(
-        topics=tuple(topics),
+        topics=tuple(topics.values()),
         config=config,
         start=cast("datetime", given.get("start", BEGINNING)),
         wall_clock=given.get("virtual_clock", True) is False,
@@ -126,18 +127,11 @@ def _is_anything(_value: object) -> bool:
     return True  # the broker checks its own arguments
 
 
-def _is_list_of_topics(value: object) -> bool:
-    return isinstance(value, (list, tuple, set, frozenset)) and all(
-        isinstance(one, (str, TopicSpec)) for one in value
-    )
-
-
 def _is_bool(value: object) -> bool:
     return isinstance(value, bool)
 
 
 _RIGHT: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
-    "topics": (_is_list_of_topics, "a list of names, or of TopicSpec(name, ...)"),
     "config": (lambda value: isinstance(value, Mapping), "a dict of options"),
     "start": (
         lambda value: isinstance(value, datetime) and value.tzinfo is not None,

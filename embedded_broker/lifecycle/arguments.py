@@ -7,7 +7,7 @@ broker starts. Read on: ``embedded_broker/api/broker.py``.
 import os
 from collections.abc import Callable, Iterable, Mapping
 from random import SystemRandom
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import field, frozen
 
@@ -42,6 +42,7 @@ Acl = PlainAcl | UserAcl | str | os.PathLike[str]
 DEFAULT_QUEUES = 4
 QUEUES_MAX = 1024
 PORT_MAX = 65_535
+TOPICS_WANTED = "a list of names, or of TopicSpec(name, ...), or a dict of names and their queues"
 MESSAGE_TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
 QUEUE_TYPES = ("SimpleCQ", "BatchCQ")
 QueueType = Literal["SimpleCQ", "BatchCQ"]
@@ -70,8 +71,9 @@ class TopicSpec:
         )
         if problem is not None:
             raise ConfigError("topics", self.name, problem)
-        if not 1 <= self.queues <= QUEUES_MAX:
-            raise ConfigError("queues", self.queues, f"an integer from 1 to {QUEUES_MAX}")
+        if type(self.queues) is not int or not 1 <= self.queues <= QUEUES_MAX:
+            limit = f"topic {self.name} can have an integer from 1 to {QUEUES_MAX}"
+            raise ConfigError("queues", self.queues, limit)
         if self.message_type is not None and self.message_type not in MESSAGE_TYPES:
             raise ConfigError(
                 "message_type", self.message_type, "one of " + ", ".join(MESSAGE_TYPES)
@@ -99,6 +101,39 @@ class TopicSpec:
             settings.put_topic(config, attributes, by_owner=True)
         except Refused as error:
             raise StoreError(error.remark) from error
+
+
+Topics: TypeAlias = Iterable[str | TopicSpec] | Mapping[str, int]
+"""Topics to create: names or ``TopicSpec``, or the number of queues of each name."""
+
+
+def topic_specs(topics: Topics) -> tuple[TopicSpec, ...]:
+    """Read an argument ``topics``; ``ConfigError`` for what is none.
+
+    Not checked is what depends on the broker: see `TopicSpec.check`.
+
+    >>> topic_specs({"Orders": 6})
+    (TopicSpec(name='Orders', queues=6, message_type=None, queue_type=None),)
+    """
+    if isinstance(topics, str):
+        raise ConfigError("topics", topics, f"a list of names, such as [{topics!r}]")
+    if not isinstance(topics, Iterable):
+        raise ConfigError("topics", topics, TOPICS_WANTED)
+    given = list(topics.items() if isinstance(topics, Mapping) else topics)
+    specs: dict[str, TopicSpec] = {}
+    for one in given:
+        match one:
+            case TopicSpec():
+                spec = one
+            case str():
+                spec = TopicSpec(one)
+            case (str() as name, queues) if isinstance(topics, Mapping):
+                spec = TopicSpec(name, queues)
+            case _:
+                raise ConfigError("topics", topics, f"{TOPICS_WANTED}; {one!r} is none of them")
+        if specs.setdefault(spec.name, spec) != spec:
+            raise ConfigError("topics", topics, f"topic {spec.name} is there twice, and differs")
+    return tuple(specs.values())
 
 
 @frozen(kw_only=True)
@@ -147,7 +182,7 @@ def check_arguments(
     broker_port: int,
     tcp: bool,
     inproc: bool,
-    topics: Iterable[str | TopicSpec],
+    topics: Topics,
     seed: int | None,
     allow_remote: bool,
     fs: "FileSystem | None",
@@ -250,12 +285,8 @@ def _has_way_inside(
     return inproc and not is_enforced
 
 
-def _specs(
-    topics: Iterable[str | TopicSpec], profile: Profile, config: BrokerConfig
-) -> tuple[TopicSpec, ...]:
-    if isinstance(topics, str):
-        raise ConfigError("topics", topics, f"a list of names, such as [{topics!r}]")
-    specs = tuple(TopicSpec(one) if isinstance(one, str) else one for one in topics)
+def _specs(topics: Topics, profile: Profile, config: BrokerConfig) -> tuple[TopicSpec, ...]:
+    specs = topic_specs(topics)
     for spec in specs:
         spec.check(profile, config)
     return specs

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.pytest_plugin import Recorders
+from embedded_broker.pytest_plugin import AsyncConsumers, Recorders
 from rocketmq_py import Message, aio
 
 HOUR = timedelta(hours=1)
@@ -29,17 +29,14 @@ async def test_a_reminder_arrives_while_the_loop_goes_on(
 
 @pytest.mark.asyncio
 async def test_a_coroutine_handles_what_arrives(
-    rocketmq_broker: EmbeddedBroker, rocketmq_topic: str
+    rocketmq_broker: EmbeddedBroker, rocketmq_topic: str, rocketmq_aio_consumer: AsyncConsumers
 ) -> None:
     texts = []
 
     async def remind(delivery: aio.Delivery) -> None:
         texts.append(delivery.message.body.decode())
 
-    consumer = aio.Consumer("reminders", namesrv_addr=rocketmq_broker.namesrv_addr)
-    consumer.subscribe(rocketmq_topic)
-    consumer.register_message_listener(remind)
-    async with consumer:
-        rocketmq_broker.send(rocketmq_topic, b"renew", delay=HOUR)
-        await rocketmq_broker.aio.run(HOUR)
-        assert texts == ["renew"]
+    await rocketmq_aio_consumer("reminders", rocketmq_topic, remind)
+    rocketmq_broker.send(rocketmq_topic, b"renew", delay=HOUR)
+    await rocketmq_broker.aio.run(HOUR)
+    assert texts == ["renew"]

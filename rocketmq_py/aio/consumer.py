@@ -120,6 +120,7 @@ class Consumer(GroupFace[Membership], PushConsumerConfig):
             raise IllegalStateError(
                 f"{self!r} has a listener, which gets all messages: iterate over one without"
             )
+        self._member.tell_if_unsubscribed()
         delivery = await receiver.next()
         if delivery is None:
             raise StopAsyncIteration

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+LOOP_BLOCK = "an async with block"
+"""Where a program holds what belongs to an event loop."""
+
 _Dispatch_co = TypeVar("_Dispatch_co", bound="Dispatch", covariant=True)
 _Settings_co = TypeVar("_Settings_co", bound="ConsumerConfig", covariant=True)
 _Member_co = TypeVar("_Member_co", bound="LoopMember[Any, Any]", covariant=True)
@@ -70,6 +73,11 @@ class LoopMember(GroupConsumer[_Dispatch_co], Generic[_Dispatch_co, _Settings_co
         """Whether it may still be started."""
         return self._life.state == "new"
 
+    def tell_if_unsubscribed(self) -> None:
+        """Warn, once, when a task asks for messages and no topic is subscribed."""
+        if self._member is not None:
+            self._member.tell_if_unsubscribed()
+
     @property
     def patience_s(self) -> float:
         """How long the end takes at most, unless the program says otherwise."""
@@ -86,8 +94,9 @@ class LoopMember(GroupConsumer[_Dispatch_co], Generic[_Dispatch_co, _Settings_co
             return
         _log.warning(
             "group %s: the event loop of its consumer has closed without shutdown(), so it leaves "
-            "the group: use it in an async with block",
+            "the group: use it in %s",
             self.consumer_group,
+            self._REMEDY.block,
         )
         engine.submit_background(self._life.end, 0.0)
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from attrs import define, field, setters
 
-from rocketmq_py.aio.group import GroupFace, LoopMember
+from rocketmq_py.aio.group import LOOP_BLOCK, GroupFace, LoopMember
 from rocketmq_py.aio.home import Home
 from rocketmq_py.client.hooks import RPCHook, as_hooks
+from rocketmq_py.client.life import Remedy
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.dispatch.bodies import Unpacked
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 class Polled(LoopMember[Inbox, LitePullConsumerConfig], PollingConsumer):
     """A member of a group that tasks of an event loop ask for messages."""
+
+    _REMEDY: ClassVar[Remedy] = Remedy(LOOP_BLOCK, "iterate over consumer.batches() there")
 
     def join(self, is_over: Callable[[], bool]) -> None:
         """Join the group; may block. ``is_over``: whether the event loop has closed."""
@@ -187,11 +190,16 @@ class LitePullConsumer(GroupFace[Polled], LitePullConsumerConfig):
         self._home.take()
         return await self._member.polled(timeout)
 
-    async def batches(self) -> AsyncIterator[list[MessageExt]]:
-        """Poll for ever: give what each poll returns. Ends when the consumer is shut down."""
+    async def batches(
+        self, timeout: int | timedelta | None = None
+    ) -> AsyncIterator[list[MessageExt]]:
+        """Poll for ever: give what each poll returns, unless it is nothing.
+
+        Ends when the consumer is shut down. ``timeout`` as of `poll`.
+        """
         while self.is_running:
             try:
-                messages = await self.poll()
+                messages = await self.poll(timeout)
             except ClientClosedError:
                 return
             if messages:

@@ -5,12 +5,13 @@ Must not know how a message reaches a task; that is ``receiving.py``.
 """
 
 from functools import partial
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
-from rocketmq_py.aio.group import LoopMember
+from rocketmq_py.aio.group import LOOP_BLOCK, LoopMember
 from rocketmq_py.aio.receiving import Receiver
 from rocketmq_py.client.activity import Book
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.life import Remedy
 from rocketmq_py.consumer.assembly import Basis, PushMember, push_member
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
 from rocketmq_py.consumer.dispatch.on_loop import LoopWorkers
@@ -24,6 +25,11 @@ _Dispatch: TypeAlias = PoolDispatch | OrderlyDispatch
 
 class Membership(LoopMember[_Dispatch, PushConsumerConfig], PushedConsumer[_Dispatch]):
     """A member of a group whose messages reach the tasks of an event loop as they come."""
+
+    _REMEDY: ClassVar[Remedy] = Remedy(
+        LOOP_BLOCK,
+        "iterate over it there, or await asyncio.Event().wait() when it has a listener",
+    )
 
     receiver: Receiver | None = None
     """Who gets the messages, from the start on."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Literal, Self, TypeAlias
+from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
 from rocketmq_py.client.background import EndingThread, who_waits
 from rocketmq_py.clock import monotonic
@@ -68,14 +68,27 @@ def time_to_leave() -> float:
     return max(0.0, _leave_until[-1] - now)
 
 
+class Remedy(NamedTuple):
+    """How a program avoids that its end takes a client with it, in words for a log line."""
+
+    block: str = "a with block"
+    to_stay: str = ""
+    """What keeps the program alive, if the client is one that receives."""
+
+
+WITH_BLOCK: Final = Remedy()
+
+
 class Life:
     """The life of one client. Every call is safe from any thread and from a signal handler.
 
-    ``pid`` is the process that has started it, or that made it when nobody has.
+    ``who`` names it in texts. ``pid`` is the process that has started it, or that made it when
+    nobody has.
     """
 
-    def __init__(self, who: Callable[[], str]) -> None:
-        self._who = who
+    def __init__(self, who: Callable[[], str], remedy: Remedy = WITH_BLOCK) -> None:
+        self.who = who
+        self.remedy = remedy
         self.pid = os.getpid()
         self._may_start = [True]  # taking it is one step for any number of threads
         self._over = False
@@ -97,17 +110,19 @@ class Life:
         """Raise `ForkedClientError` in a forked child of the process that has started it."""
         if self.is_foreign and self.state != "new":
             raise ForkedClientError(
-                f"{self._who()} was started in process {self.pid}, this is its forked child "
+                f"{self.who()} was started in process {self.pid}, this is its forked child "
                 f"{os.getpid()}: make and start a new one here"
             )
 
     def refusal(self) -> IllegalStateError:
         """Build the error for who needs it to run while it does not."""
         if self.state == "closed":
-            return ClientClosedError(f"{self._who()} is shut down: make a new one")
+            return ClientClosedError(f"{self.who()} is shut down: make a new one")
         if self.state == "failed":
-            return NotStartedError(f"the start of {self._who()} has failed: make a new one")
-        return NotStartedError(f"{self._who()} is not started: call start(), or use a with block")
+            return NotStartedError(f"the start of {self.who()} has failed: make a new one")
+        return NotStartedError(
+            f"{self.who()} is not started: call start(), or use {self.remedy.block}"
+        )
 
     def check_running(self) -> None:
         """Raise `ForkedClientError`, `ClientClosedError` or `NotStartedError` unless it runs."""
@@ -125,7 +140,7 @@ class Life:
         """
         if not self._take_start("starting"):
             raise MQClientException(
-                f"{self._who()} cannot be started, it is {self.state}: a client starts once, make "
+                f"{self.who()} cannot be started, it is {self.state}: a client starts once, make "
                 "a new one"
             )
         try:
@@ -186,7 +201,7 @@ class Life:
             self._may_start.append(True)
 
     def _ended_meanwhile(self) -> ClientClosedError:
-        return ClientClosedError(f"{self._who()} was shut down while it was starting")
+        return ClientClosedError(f"{self.who()} was shut down while it was starting")
 
     def _undo(self, timeout: float) -> None:
         if not self._steps and not self._in_order.locked():
@@ -201,7 +216,7 @@ class Life:
                 return
             thread.run()
         if not thread.wait(timeout + GRACE_S):
-            _log.warning("%s is still ending after %.1f s", self._who(), timeout)
+            _log.warning("%s is still ending after %.1f s", self.who(), timeout)
 
     def _run_steps(self, deadline: float) -> None:
         with self._in_order:
@@ -210,7 +225,7 @@ class Life:
                 try:
                     step(max(0.0, deadline - monotonic()))
                 except Exception:  # noqa: BLE001 - the other steps must have their turn
-                    _log.exception("%s: a step of its end failed", self._who())
+                    _log.exception("%s: a step of its end failed", self.who())
 
 
 class Client:

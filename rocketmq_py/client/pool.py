@@ -18,7 +18,7 @@ from attrs import frozen
 from rocketmq_py.client.background import EndingThread
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.life import lives_that_run, time_to_leave
+from rocketmq_py.client.life import WITH_BLOCK, Life, lives_that_run, time_to_leave
 from rocketmq_py.clock import monotonic, monotonic_ns
 from rocketmq_py.config import INSTANCE_NAME_DEFAULT, ClientConfig
 from rocketmq_py.logs import get_logger
@@ -200,7 +200,7 @@ def _exiting() -> None:
             thread.wait(left())
     forgotten = running_clients()
     if forgotten:
-        _log.warning("%s", _told(forgotten))
+        _log.warning("%s", _told(forgotten, lives_that_run()))
     for life in lives_that_run():
         life.end(left())
     with _pool.lock:
@@ -209,14 +209,21 @@ def _exiting() -> None:
         instance.end(left())
 
 
-def _told(forgotten: tuple[RunningClient, ...]) -> str:
+def _told(forgotten: tuple[RunningClient, ...], lives: list[Life]) -> str:
     ids = sorted(one.client_id for one in forgotten)
     who = f"client {ids[0]} was" if len(ids) == 1 else f"clients {', '.join(ids)} were"
-    told = f"{who} not shut down: call shutdown(), or use it in a with block"
-    groups = sorted(group for one in forgotten for group in one.consumer_groups)
-    if groups:
-        told += (
-            f". The program has ended, so group {', '.join(groups)} receives nothing more here: "
-            "to stay alive, end it with consumer.run(), which waits for SIGINT or SIGTERM"
-        )
-    return told
+    blocks = sorted({life.remedy.block for life in lives} or {WITH_BLOCK.block})
+    receiving: dict[str, list[str]] = {}
+    for life in lives:
+        if life.remedy.to_stay:
+            receiving.setdefault(life.remedy.to_stay, []).append(life.who())
+    return ". ".join(
+        [
+            f"{who} not shut down: call shutdown(), or use it in {' or '.join(blocks)}",
+            *(
+                f"The program has ended, so nothing more arrives at {', '.join(sorted(names))}: "
+                f"to stay alive, {to_stay}"
+                for to_stay, names in receiving.items()
+            ),
+        ]
+    )

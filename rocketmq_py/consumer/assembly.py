@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from rocketmq_py.clock import wall_ms
+from rocketmq_py.consumer.agreement import PART_OF_A_HEARTBEAT, Agreement
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
 from rocketmq_py.consumer.core.file_offsets import FileOffsets, default_directory
@@ -43,7 +44,6 @@ from rocketmq_py.consumer.listener import MessageModel
 from rocketmq_py.consumer.listening import handler_of
 from rocketmq_py.consumer.send_back import NoRetries, SendBack
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.names import retry_topic, with_namespace
 
 if TYPE_CHECKING:
@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
     from rocketmq_py.consumer.tracing import ConsumerTracing
     from rocketmq_py.send_result import MessageQueue
-
-logger = get_logger(__name__)
 
 LOCK_FIRST_MS = 1_000
 BROADCAST_ONCE = "in broadcasting every member gets each message once"
@@ -158,10 +156,6 @@ def push_member(
             "must be True for an orderly listener, and for broadcasting: brokers assign queues to "
             "concurrent members of a group only",
         )
-    if not subscriptions.topics():
-        logger.warning(
-            "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
-        )
     queues = queues_of(basis)
     offsets = queues.offsets
     locks: QueueLocks | None
@@ -192,7 +186,7 @@ def push_member(
             gate_by_mode(QueueLimits(settings, queues), PopLimit(settings)),
             *how.gates,
         ),
-        periodic=how.periodic,
+        periodic=(*how.periodic, _comparing(basis)),
         answer=_inspection(basis, offsets, listening).answer,
         last=nothing if tracing is None else tracing.close,
     )
@@ -217,7 +211,12 @@ def lite_pull_member(
         offsets=offsets,
         progress=progress,
         dispatch=inbox,
-        gates=lambda queues: (QueueLimits(settings, queues), InboxLimit(settings, inbox)),
+        gates=lambda queues: (
+            QueueLimits(settings, queues),
+            SpanLimit("consume_max_span", lambda: settings.consume_max_span),
+            InboxLimit(settings, inbox),
+        ),
+        periodic=() if assigned else (_comparing(basis),),
         answer=_inspection(basis, offsets, None).answer,
         last=nothing if tracing is None else tracing.close,
     )
@@ -314,7 +313,12 @@ def _on_pool(
     )
     return Dispatching(
         pool,
-        gates=(SpanLimit(basis.settings),),
+        gates=(
+            SpanLimit(
+                "consume_concurrently_max_span",
+                lambda: basis.settings.consume_concurrently_max_span,
+            ),
+        ),
         periodic=(_sweeping(basis, pool.sweep),),
         ownership=flow.ownership,
     )
@@ -323,6 +327,12 @@ def _on_pool(
 def _sweeping(basis: Basis[PushConsumerConfig], sweep: Task) -> tuple[float, float, Task]:
     every_ms = basis.settings.consume_timeout * MINUTE_MS
     return every_ms, every_ms, sweep
+
+
+def _comparing(basis: Basis[Any]) -> tuple[float, float, Task]:
+    every_ms = basis.settings.heartbeat_broker_interval * PART_OF_A_HEARTBEAT
+    agreement = Agreement(basis.engine, basis.group, basis.subscriptions)
+    return every_ms, every_ms, agreement.look
 
 
 def _inspection(basis: Basis[Any], offsets: OffsetTable, listening: Listening | None) -> Inspection:

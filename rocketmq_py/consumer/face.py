@@ -8,17 +8,15 @@ running `GroupMember`. It must not know how messages reach the program. Names an
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
 
-from rocketmq_py.client.life import Life
-from rocketmq_py.client.running import Foreground
+from rocketmq_py.client.life import Client, Life, Remedy
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import MessageModel, MessageSelector
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import (
     BodyError,
-    ClientClosedError,
     MQClientException,
     NoRouteError,
     NotStartedError,
@@ -66,8 +64,11 @@ class CachedMessages(NamedTuple):
     bytes: int
 
 
-class GroupConsumer(Foreground, Generic[_Dispatch_co]):
+class GroupConsumer(Client, Generic[_Dispatch_co]):
     """A member of a consumer group, before, while and after it runs."""
+
+    _REMEDY: ClassVar[Remedy]
+    """How a program stays alive for a consumer of this kind."""
 
     consumer_group: str
     _clock: Clock
@@ -75,7 +76,7 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
 
     def __attrs_post_init__(self) -> None:
         self._subscriptions = SubscriptionTable(self._clock)
-        self._life = Life(self._who)
+        self._life = Life(self._who, self._REMEDY)
         self._member: GroupMember[_Dispatch_co] | None = None
         self._hooks = Hooks()
 
@@ -211,7 +212,7 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
     def _joined(self) -> GroupMember[_Dispatch_co]:
         """Return the member that `_join` has made."""
         if self._member is None:
-            raise NotStartedError(f"{self._who()} is not started")
+            raise self._life.refusal()
         return self._member
 
     def _running(self) -> GroupMember[_Dispatch_co]:
@@ -219,9 +220,7 @@ class GroupConsumer(Foreground, Generic[_Dispatch_co]):
         member = self._member
         if member is not None and self._life.state == "running":
             return member
-        if self._life.state == "closed":
-            raise ClientClosedError(f"{self._who()} is shut down")
-        raise NotStartedError(f"{self._who()} is not started")
+        raise self._life.refusal()
 
 
 class PushedConsumer(GroupConsumer[_Dispatch_co]):

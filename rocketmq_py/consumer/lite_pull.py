@@ -13,6 +13,7 @@ from typing import ClassVar, NoReturn
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook, as_hooks
+from rocketmq_py.client.life import Remedy
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.face import a_clock
@@ -42,6 +43,7 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer):
     >>> consumer.subscribe("orders", "created || paid")
     """
 
+    _REMEDY: ClassVar[Remedy] = Remedy(to_stay="iterate over consumer.batches()")
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
         **LitePullConsumerConfig.FIXED_BY_START,
         "consumer_group": "",

@@ -188,6 +188,7 @@ class PollingConsumer(_Consumer):
         """
         wait_ms = self.config.poll_timeout_millis if timeout is None else checked_wait(timeout)
         member = self._running()
+        member.tell_if_unsubscribed()
         self._give_room_back()
         if self.config.auto_commit:
             self._progress.commit()

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook, as_hooks
-from rocketmq_py.client.life import checked_patience
+from rocketmq_py.client.life import Remedy, checked_patience
+from rocketmq_py.client.running import Foreground
 from rocketmq_py.clock import Clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.face import PushedConsumer, a_clock
@@ -39,7 +40,7 @@ logger = get_logger(__name__)
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
+class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
     """Receives messages of a group and hands them to a listener, side by side on a thread pool.
 
     `consumer_group` names the group, whose members share the messages. The settings are keyword
@@ -56,6 +57,8 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
     see every remote call.
 
     Two programs with different subscriptions in one group lose messages: give each its own group.
+    While the logger ``rocketmq_py.consumer`` has the level DEBUG, a member that differs from others
+    asks a broker for that now and then, and warns.
     Threads are daemons, so the program must stay alive: `run` does that until a signal comes. Or
     it stays alive by itself, and calls `shutdown` (or uses ``with``) at its end.
 
@@ -67,6 +70,9 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer):
     ... )
     """
 
+    _REMEDY: ClassVar[Remedy] = Remedy(
+        to_stay="end it with consumer.run(), which waits for SIGINT or SIGTERM"
+    )
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
         **PushConsumerConfig.FIXED_BY_START,
         "consumer_group": "",

@@ -249,6 +249,9 @@ class LitePullConsumerConfig(ConsumerConfig):
         Messages that one pull asks for, and one `poll` returns, at most; 10 unless set.
     pull_threshold_for_all
         Messages of all queues that wait for a `poll`. Above that pulling waits.
+    consume_max_span
+        Flow control of one queue: largest distance between the offsets of messages that wait for a
+        `poll`. Above that pulling waits.
     topic_metadata_check_interval
         How often it is looked whether the queues of a topic have changed, in ms, or a timedelta.
     """
@@ -264,6 +267,7 @@ class LitePullConsumerConfig(ConsumerConfig):
     )
     pull_batch_size: int = field(default=10, metadata=setting(within(1, 1024)))
     pull_threshold_for_all: int = field(default=10_000, metadata=setting(within(1)))
+    consume_max_span: int = field(default=2000, metadata=setting(within(1, 65_535)))
     topic_metadata_check_interval: int = field(
         default=30_000, converter=in_milliseconds, metadata=setting(milliseconds(100))
     )

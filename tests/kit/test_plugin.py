@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded_broker import EmbeddedBroker
 from rocketmq_py import DefaultMQPushConsumer
 from tests.kit.conftest import RunKit
 
@@ -64,11 +65,49 @@ def test_wall_time(rocketmq_broker):
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize("scope", ["function", "session"])
+def test_a_mark_says_how_many_queues_a_topic_has(run_kit: RunKit, scope: str) -> None:
+    result = run_kit(
+        """
+@pytest.mark.rocketmq(topics={"Orders": 6, "Bills": 1})
+def test_queues(rocketmq_broker):
+    topics = rocketmq_broker.topics
+    assert (topics["Orders"].queues, topics["Bills"].queues) == (6, 1)
+
+@pytest.mark.rocketmq(topics=[TopicSpec("Orders", 2, message_type="DELAY"), "Bills"])
+def test_types(rocketmq_broker):
+    from rocketmq_py.admin import AdminClient
+    with AdminClient(namesrv_addr=rocketmq_broker.namesrv_addr) as admin:
+        found = admin.topic_settings("Orders")["broker-a"]
+    assert (found.message_type, found.read_queues) == ("DELAY", 2)
+""",
+        f"--rocketmq-scope={scope}",
+    )
+    result.assert_outcomes(passed=2)
+
+
+def test_a_topic_with_a_type_skips_a_test_on_a_broker_that_is_not_embedded(
+    run_kit: RunKit,
+) -> None:
+    with EmbeddedBroker(inproc=False) as broker:
+        result = run_kit(
+            """
+@pytest.mark.rocketmq(topics=[TopicSpec("Orders", message_type="DELAY")])
+def test_types(rocketmq_broker): pass
+""",
+            f"--rocketmq={broker.namesrv_addr}",
+            "-rs",
+        )
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*topic Orders: only an embedded broker*type*"])
+
+
 @pytest.mark.parametrize(
     ("mark", "told"),
     [
         ("topic=['T']", "did you mean topics?"),
         ("topics='T'", "a list of names"),
+        ("topics={'T': 0}", "from 1 to 1024"),
         ("start=datetime(2030, 1, 1)", "an aware datetime"),
         ("config=['x']", "a dict of options"),
         ("'T'", "keywords only"),
@@ -154,27 +193,6 @@ def test_still_waiting_is_not_redelivered(rocketmq_broker, rocketmq_topic):
         rocketmq_broker.redeliver(sent)
 """)
     result.assert_outcomes(passed=3)
-
-
-def test_an_expectation_in_an_event_loop_names_its_twin(run_kit: RunKit) -> None:
-    result = run_kit("""
-import asyncio
-
-def test_loop(rocketmq_broker, rocketmq_topic, rocketmq_recorder):
-    async def test():
-        arrived = await rocketmq_recorder.aio(rocketmq_topic)
-        rocketmq_broker.send(rocketmq_topic, b"x", delay=60)
-        with pytest.raises(Exception, match="await recorder.aio.expect"):
-            arrived.expect(b"x", within=60)
-        with pytest.raises(Exception, match="await recorder.aio.expect_nothing"):
-            arrived.expect_nothing()
-        await arrived.aio.expect_nothing(within=59)
-        await arrived.aio.expect(b"x", within=1)
-        with pytest.raises(AssertionError, match="did not arrive"):
-            await arrived.aio.expect(b"x")
-    asyncio.run(test())
-""")
-    result.assert_outcomes(passed=1)
 
 
 def test_a_cluster_serves_the_other_fixtures(run_kit: RunKit) -> None:

@@ -176,11 +176,13 @@ def test_a_shutdown_lets_go_who_polls_and_ends_the_batches(
     send(rocketmq_producer, rocketmq_topic, 8)
 
     async def main() -> None:
-        consumer = pulling(poll_timeout_millis=LONG)
+        consumer = pulling()
         consumer.subscribe(rocketmq_topic)
         await consumer.start()
+        with pytest.raises(ValueError, match="time-out of -1 is not possible"):
+            await anext(consumer.batches(-1))
         found = 0
-        async for batch in consumer.batches():
+        async for batch in consumer.batches(LONG):
             found += len(batch)
             if found == 8:
                 ending = asyncio.create_task(consumer.shutdown())  # it ends the next wait

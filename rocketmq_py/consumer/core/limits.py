@@ -58,24 +58,19 @@ class QueueLimits:
         return count, size
 
 
-class SpanSettings(Protocol):
-    """The setting that bounds the distance between unfinished offsets."""
-
-    consume_concurrently_max_span: int
-
-
 @define(eq=False, repr=False)
 class SpanLimit:
-    """Distance between the unfinished offsets of a queue whose messages end in any order."""
+    """Distance between the unfinished offsets of a queue; ``setting`` is the name of its bound."""
 
-    _settings: SpanSettings
+    _setting: str
+    _span_max: Callable[[], int]
 
     def __call__(self, lane: Lane) -> str | None:
         """Say that the lane's unfinished offsets are too far apart."""
-        span_max = self._settings.consume_concurrently_max_span
+        span_max = self._span_max()
         # The span costs a lock; it cannot exceed its limit with fewer messages in between.
         if lane.count > 1 and (span := lane.max_span) > span_max:
-            return f"unfinished offsets are {span} apart, consume_concurrently_max_span {span_max}"
+            return f"unfinished offsets are {span} apart, {self._setting} {span_max}"
         return None
 
 

@@ -23,6 +23,7 @@ from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.protocol.properties import Prop
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
+UNSUBSCRIBED_MS = 3_000
+"""So long after its start a consumer may be without a topic; then the log says so."""
 START_S = 2.0
 """How long a start waits for servers; what does not answer by then is asked in background."""
 
@@ -146,6 +149,7 @@ class GroupMember(Generic[_Dispatch_co]):
         )
         self._tasks: list[TimerHandle] = []
         self._may_take_queues = False
+        self._has_told = False  # that no topic is subscribed
 
     def start(self) -> None:
         """Begin: routes, heartbeat, first assignment and first fetches, in the caller's thread.
@@ -158,7 +162,20 @@ class GroupMember(Generic[_Dispatch_co]):
         for first_ms, period_ms, task in self.parts.periodic:
             run = partial(self.engine.submit_background, self._run, task)
             self._tasks.append(self.engine.schedule_every(first_ms, period_ms, run))
+        late = self.engine.schedule_after(UNSUBSCRIBED_MS, self.tell_if_unsubscribed)
+        self._tasks.append(late)
         self.rebalancer.run(START_S)
+
+    def tell_if_unsubscribed(self) -> None:
+        """Warn, once, when no topic is subscribed while somebody waits for messages."""
+        own = retry_topic(self.group)
+        if self._has_told or any(topic != own for topic in self._subscriptions.topics()):
+            return
+        self._has_told = True
+        logger.warning(
+            "group %s: no topic is subscribed, so nothing arrives until subscribe() is called",
+            self.group,
+        )
 
     def check(self, topic: str, expression: str | None, expression_type: str) -> None:
         """Ask a broker whether it takes a subscription; raises MQClientException when not.

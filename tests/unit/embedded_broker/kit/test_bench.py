@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit import bench as bench_module
 from embedded_broker.kit.bench import EmbeddedBench
@@ -46,8 +46,8 @@ def test_on_a_wall_clock_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_waits_and_what_came_is_found_on_all_brokers() -> None:
     with EmbeddedCluster(brokers=2, tcp=False, clock=VirtualClock()) as cluster:
         bench = EmbeddedBench(cluster.brokers[0], cluster=cluster)
-        bench.create_topic("T", queues=1)
-        bench.create_topic("T", queues=1)
+        bench.create_topic(TopicSpec("T", queues=1))
+        bench.create_topic(TopicSpec("T", queues=1))
         for number, broker in enumerate(cluster.brokers):
             assert broker.topics["T"].queues == 1
             broker.send("T", b"now")

@@ -31,7 +31,7 @@ def test_the_nearest_mark_decides_and_lists_add_up() -> None:
             ((), {"topics": ["B", "A"], "config": {"x": 2, "y": 3}, "profile": "rocketmq-4.9"}),
         ]
     )
-    assert wishes.topics == ("A", "B")
+    assert wishes.topics == (TopicSpec("A"), TopicSpec("B"))
     assert wishes.config == {"x": 1, "y": 3}
     assert wishes.needs == (Ability.TIMERS,)
     assert wishes.settings == {
@@ -49,6 +49,13 @@ def test_topics_may_be_specs_and_an_ability_may_be_switched_off() -> None:
     assert wishes.settings == {"virtual_clock": False}
 
 
+def test_topics_may_say_how_many_queues_they_have_and_the_nearest_mark_decides() -> None:
+    wishes = wishes_of(
+        [((), {"topics": {"A": 6}}), ((), {"topics": ["A", "B"]}), ((), {"topics": {"B": 2}})]
+    )
+    assert wishes.topics == (TopicSpec("A", queues=6), TopicSpec("B"))
+
+
 def test_a_nearer_mark_may_take_back_what_another_needs() -> None:
     wishes = wishes_of([((), {"faults": False, "strict": False}), ((), {"faults": True})])
     assert wishes.needs == ()
@@ -61,6 +68,7 @@ def test_a_nearer_mark_may_take_back_what_another_needs() -> None:
         ({"tpoics": ["A"]}, "did you mean topics"),
         ({"clock": None}, "one of topics, config"),
         ({"topics": 3}, "a list of names"),
+        ({"topics": "A"}, r"such as \['A'\]"),
         ({"topics": [1]}, "a list of names, or of TopicSpec"),
         ({"topics": [["A"]]}, "a list of names, or of TopicSpec"),
         ({"brokers": "two"}, "a number from 1"),

@@ -46,7 +46,17 @@ def test_a_bad_option_is_refused_at_construction_and_opens_nothing(tmp_path: Pat
         ({"store": "x", "fs": MemoryFileSystem()}, "either store or fs"),
         ({"topics": "T"}, "a list of names"),
         ({"topics": ["a b"]}, "illegal characters"),
-        ({"topics": [TopicSpec("T", queues=0)]}, "from 1 to 1024"),
+        ({"topics": [TopicSpec("T", queues=0)]}, "queues = 0 .* topic T .* from 1 to 1024"),
+        ({"topics": {"T": 0}}, "queues = 0 .* topic T .* from 1 to 1024"),
+        ({"topics": {"A": 1, "T": 1025}}, "queues = 1025 .* topic T .* from 1 to 1024"),
+        ({"topics": {"T": "6"}}, "queues = '6' .* topic T .* an integer"),
+        ({"topics": {"T": True}}, "queues = True .* topic T .* an integer"),
+        ({"topics": {"T": TopicSpec("T")}}, "queues = TopicSpec.* topic T .* an integer"),
+        ({"topics": {7: 1}}, r"topics = \{7: 1\} .* names and their queues; \(7, 1\) is none"),
+        ({"topics": [7]}, r"topics = \[7\] .* a list of names.*; 7 is none"),
+        ({"topics": [("T", 7)]}, r"a list of names.*; \('T', 7\) is none"),
+        ({"topics": 7}, "topics = 7 .* a list of names"),
+        ({"topics": ["T", TopicSpec("T", queues=6)]}, "topic T is there twice, and differs"),
         ({"topics": [TopicSpec("T", message_type="Delay")]}, "UNSPECIFIED, NORMAL"),  # type: ignore[arg-type]
         ({"broker_name": "a b"}, "illegal characters"),
         ({"cluster_name": ""}, "blank"),
@@ -65,6 +75,26 @@ def test_a_bad_option_is_refused_at_construction_and_opens_nothing(tmp_path: Pat
 def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         EmbeddedBroker(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("topics", "queues"),
+    [
+        ({"A": 1, "B": 6}, {"A": 1, "B": 6}),
+        ([TopicSpec("A", queues=1), "B"], {"A": 1, "B": 4}),
+        (["A", "A"], {"A": 4}),
+        (("A", TopicSpec("B", queues=2)), {"A": 4, "B": 2}),
+        ({}, {}),
+    ],
+)
+@pytest.mark.parametrize("kind", [EmbeddedBroker, EmbeddedCluster])
+def test_a_topic_has_as_many_queues_as_were_asked_for(
+    kind: Callable[..., EmbeddedBroker | EmbeddedCluster], topics: Any, queues: dict[str, int]
+) -> None:
+    with kind(topics=topics, tcp=False) as made:
+        broker = made.brokers[-1] if isinstance(made, EmbeddedCluster) else made
+
+        assert {name: broker.topics[name].queues for name in broker.topics.names()} == queues
 
 
 def test_a_cluster_refuses_a_store_that_is_no_path() -> None:

@@ -17,6 +17,7 @@ from rocketmq_py import (
     ClientClosedError,
     ConfigError,
     ConsumeFromWhere,
+    DefaultLitePullConsumer,
     DefaultMQProducer,
     DeliveryEndedError,
     IllegalStateError,
@@ -71,6 +72,61 @@ async def true(holds: Callable[[], object]) -> None:
 
 async def handle(delivery: aio.Delivery) -> None:
     """Do nothing with it."""
+
+
+# --- subscriptions -----------------------------------------------------------------------------
+
+NOT_SUBSCRIBED = "group G: no topic is subscribed, so nothing arrives until subscribe()"
+
+
+def test_who_subscribes_in_the_block_and_then_iterates_is_not_warned(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.send("T", b"x")
+
+    async def main() -> None:
+        async with aio.Consumer(
+            "G", namesrv_addr=broker.namesrv_addr, consume_from_where=FIRST
+        ) as consumer:
+            consumer.subscribe("T")
+            delivery = await anext(consumer)
+            await delivery.ack()
+
+    asyncio.run(main())
+    assert "no topic is subscribed" not in caplog.text
+
+
+def test_who_asks_for_messages_of_no_topic_is_warned_once(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with aio.Consumer("G", namesrv_addr=broker.namesrv_addr) as consumer:
+            for _ in range(2):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(anext(consumer), 0)
+                asking = asyncio.create_task(anext(consumer))
+                await asyncio.sleep(0)
+                asking.cancel()
+
+    asyncio.run(main())
+    assert caplog.text.count(NOT_SUBSCRIBED) == 1
+
+
+@pytest.mark.parametrize("asks", ["blocking", "awaited"])
+def test_who_polls_without_a_topic_is_warned_once(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, asks: str
+) -> None:
+    if asks == "blocking":
+        with DefaultLitePullConsumer("G", namesrv_addr=broker.namesrv_addr) as consumer:
+            assert [consumer.poll(0), consumer.poll(0)] == [[], []]
+    else:
+
+        async def main() -> None:
+            async with aio.LitePullConsumer("G", namesrv_addr=broker.namesrv_addr) as consumer:
+                assert [await consumer.poll(0), await consumer.poll(0)] == [[], []]
+
+        asyncio.run(main())
+    assert caplog.text.count(NOT_SUBSCRIBED) == 1
 
 
 # --- settings ----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -14,10 +15,12 @@ from collections.abc import Callable
 from rocketmq_py import (
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
+    DefaultLitePullConsumer,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Message,
     SendCallback,
+    aio,
     running_clients,
 )
 from rocketmq_py.errors import IllegalStateError
@@ -54,6 +57,38 @@ def forgets_consumer(address: str) -> None:
 def forgets_consumer_and_fails(address: str) -> None:
     consumer(address).start()
     sys.exit(3)
+
+
+def forgets_lite_pull_consumer(address: str) -> None:
+    made = DefaultLitePullConsumer("G", namesrv_addr=address)
+    made.subscribe("T")
+    made.start()
+    print("main ends")
+
+
+def forgets_aio_consumer(address: str) -> None:
+    forgets_in_a_coroutine(aio.Consumer("G", namesrv_addr=address))
+
+
+def forgets_aio_lite_pull_consumer(address: str) -> None:
+    forgets_in_a_coroutine(aio.LitePullConsumer("G", namesrv_addr=address))
+
+
+def forgets_in_a_coroutine(made: aio.Consumer | aio.LitePullConsumer) -> None:
+    async def main() -> None:
+        made.subscribe("T")
+        await made.start()
+        print("main ends")
+
+    asyncio.run(main())
+
+
+def forgets_two_of_each(address: str) -> None:
+    for group in ("A", "B"):
+        made = DefaultLitePullConsumer(group, namesrv_addr=address)
+        made.subscribe("T")
+        made.start()
+    consumer(address).start()
 
 
 def ends_consumer(address: str) -> None:

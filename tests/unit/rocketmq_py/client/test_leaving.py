@@ -12,17 +12,24 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from rocketmq_py import DefaultLitePullConsumer, DefaultMQPushConsumer
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
 
 PROGRAM = "tests.unit.rocketmq_py.client.leaving_program"
 ROOT = Path(__file__).parents[4]
 WAIT_S = 50
-REMEDY = re.compile(
-    r"client \S+ was not shut down: call shutdown\(\), or use it in a with block\. The program has "
-    r"ended, so group G receives nothing more here: to stay alive, end it with consumer\.run\(\), "
-    r"which waits for SIGINT or SIGTERM"
-)
+
+
+def remedy(block: str, to_stay: str) -> re.Pattern[str]:
+    """Give what is said of one consumer of group G."""
+    return re.compile(
+        rf"client \S+ was not shut down: call shutdown\(\), or use it in {block}\. The program has "
+        rf"ended, so nothing more arrives at consumer of group G: to stay alive, {to_stay}"
+    )
+
+
+REMEDY = remedy("a with block", r"end it with consumer\.run\(\), which waits for SIGINT or SIGTERM")
 
 
 @pytest.fixture
@@ -54,6 +61,40 @@ def test_a_program_whose_consumer_runs_when_main_ends_says_so_once_with_the_reme
     assert (done.returncode, done.stdout) == (0, "main ends\n")
     (line,) = done.stderr.splitlines()
     assert REMEDY.fullmatch(line)
+
+
+@pytest.mark.parametrize(
+    ("what", "block", "to_stay"),
+    [
+        ("forgets_lite_pull_consumer", "a with block", "iterate over consumer.batches()"),
+        (
+            "forgets_aio_consumer",
+            "an async with block",
+            "iterate over it there, or await asyncio.Event().wait() when it has a listener",
+        ),
+        (
+            "forgets_aio_lite_pull_consumer",
+            "an async with block",
+            "iterate over consumer.batches() there",
+        ),
+    ],
+)
+def test_the_remedy_fits_the_face_of_the_consumer(
+    broker: EmbeddedBroker, what: str, block: str, to_stay: str
+) -> None:
+    done = outcome_of(what, broker.namesrv_addr)
+    assert (done.returncode, done.stdout) == (0, "main ends\n")
+    (line,) = done.stderr.splitlines()
+    assert remedy(block, re.escape(to_stay)).fullmatch(line)
+
+
+def test_consumers_with_one_remedy_are_named_together(broker: EmbeddedBroker) -> None:
+    done = outcome_of("forgets_two_of_each", broker.namesrv_addr)
+    (line,) = done.stderr.splitlines()
+    assert line.count("to stay alive") == 2
+    lite = "at consumer of group A, consumer of group B: to stay alive, iterate over "
+    assert f"nothing more arrives {lite}" in line
+    assert "nothing more arrives at consumer of group G: to stay alive, end it with" in line
 
 
 def test_the_status_of_a_program_that_forgets_its_consumer_stays_as_it_is(
@@ -118,6 +159,11 @@ def test_a_thread_that_is_no_daemon_may_send_when_main_has_ended(broker: Embedde
 
 
 # --- until a signal -----------------------------------------------------------------------------
+
+
+def test_a_consumer_that_must_be_polled_has_no_run_because_it_would_receive_nothing() -> None:
+    assert hasattr(DefaultMQPushConsumer, "run")
+    assert not hasattr(DefaultLitePullConsumer, "run")
 
 
 def ended_by(what: str, broker: EmbeddedBroker, number: signal.Signals | None) -> tuple[str, int]:

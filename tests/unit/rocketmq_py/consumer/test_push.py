@@ -25,11 +25,13 @@ from rocketmq_py import (
     NotStartedError,
     UnsupportedOperationError,
 )
+from rocketmq_py.consumer.core import member
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.rocketmq_py.consumer.inbox import DONE, LATER, Inbox, consumer
 from tests.waiting import until
 
 PATIENCE = 20.0
+NOT_SUBSCRIBED = "group G: no topic is subscribed, so nothing arrives until subscribe()"
 RETRY_WAITS_S = [10, 30, *range(60, 601, 60), 1200, 1800, 3600, 7200]
 """Delay levels 3 to 18."""
 
@@ -520,15 +522,30 @@ def test_an_offset_the_broker_does_not_have_is_corrected_and_nothing_is_lost(
 # --- what would lose messages without a word ----------------------------------------------------
 
 
-def test_a_start_without_a_subscription_is_told(
+def test_a_consumer_that_still_subscribes_to_nothing_a_while_after_its_start_is_told(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(member, "UNSUBSCRIBED_MS", 1)
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {}) as late:
+        until(lambda: NOT_SUBSCRIBED in caplog.text, PATIENCE)
+        late.subscribe("T")
+        broker.send("T", b"x")
+        wait(broker, inbox, 1)
+    assert caplog.text.count(NOT_SUBSCRIBED) == 1
+
+
+def test_a_consumer_that_subscribes_just_after_its_start_is_told_nothing(
     broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()
     with consumer("G", broker.namesrv_addr, inbox, {}) as late:
-        assert "group G: no topic is subscribed" in caplog.text
         late.subscribe("T")
         broker.send("T", b"x")
         wait(broker, inbox, 1)
+        assert late._member is not None
+        late._member.tell_if_unsubscribed()
+    assert NOT_SUBSCRIBED not in caplog.text
 
 
 def test_a_start_with_a_subscription_says_nothing(

@@ -56,7 +56,10 @@ class Bench:
             group=GROUP,
             source=Pulls(calls, self.subscriptions, self.offsets, GROUP),
             progress=OffsetProgress(self.offsets, SendBack(GROUP, calls, self.config), lambda _: 0),
-            gates=(QueueLimits(self.config, lambda: self.queues), SpanLimit(self.config)),
+            gates=(
+                QueueLimits(self.config, lambda: self.queues),
+                SpanLimit("the_span", lambda: self.config.consume_concurrently_max_span),
+            ),
             deliver=lambda _state, messages: self.delivered.extend(messages),
             corrected=self.illegal.append,
         )
@@ -173,7 +176,7 @@ def test_an_illegal_offset_drops_the_queue_and_keeps_the_brokers_offset() -> Non
             [message(5, body=b"x" * 2**20), message(6, body=b"x" * 2**20)],
             "pull_threshold_size_for_queue",
         ),
-        ((1000, 100), [message(5), message(2006)], "consume_concurrently_max_span"),
+        ((1000, 100), [message(5), message(2006)], "the_span 2000"),
     ],
     ids=["count", "size", "span"],
 )
