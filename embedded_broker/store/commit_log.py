@@ -24,7 +24,7 @@ from rocketmq_py.protocol.message_codec import (
     MAGIC_V2,
     MessageRecord,
     decode_record,
-    decode_record_properties,
+    record_properties,
 )
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
@@ -197,13 +197,13 @@ class CommitLog:
         except RecordError:
             return None
 
-    def properties(self, offset: int) -> dict[str, str] | None:
-        """Decode the properties of the record at an offset, not its body; None as `record`."""
+    def properties(self, offset: int) -> bytes | None:
+        """Give the properties text of the record at an offset, not its body; None as `record`."""
         view = self.read(offset)
         if view is None:
             return None
         try:
-            return decode_record_properties(view)
+            return record_properties(view)
         except RecordError:
             return None
 
