@@ -35,7 +35,8 @@ class StoredMessage:
     """One message in a topic, as a consumer would get it.
 
     Both times are those of the broker's clock. What a client wrote is wall time; with a
-    ``VirtualClock``, ``born_at`` is what this clock showed then.
+    ``VirtualClock``, ``born_at`` is what this clock showed then. A time that no calendar has is
+    shown as the first or the last time that can be shown, of the years 1 and 9999.
     """
 
     topic: str
