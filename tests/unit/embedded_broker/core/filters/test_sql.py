@@ -198,3 +198,22 @@ def test_switched_off_it_refuses_also_what_it_has_read() -> None:
         assert caught.value.reason is Reason.FAILED
     filters.check("TAG", "a = 1")
     assert filters.of("TAG", "a")
+
+
+@pytest.mark.parametrize("number", ["{}", "{}.{}", ".{}", "1e{}", "0x{}", "0x{}.{}p1", "0x.{}"])
+@pytest.mark.parametrize("condition", ["a > 1.5", "a > b", "a = 1", "a = 3000000000"])
+def test_a_text_of_a_million_digits_that_is_no_number_is_looked_at_once(
+    condition: str, number: str
+) -> None:
+    """Each digit once: to look at all of them for each digit would take days."""
+    digits = "1" * 1_000_000
+    wanted = sql_filter(condition, NO_CODES)
+    assert not wanted.matches({"a": number.format(digits, digits) + "x", "b": "1"})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1.", "1"), (".5", "0.5"), ("1.5e1f", "15"), ("0x1.8p1", "3"), ("0xFp0D", "15")],
+)
+def test_a_text_is_a_number_in_every_form_of_java(text: str, value: str) -> None:
+    assert sql_filter("a >= b AND a <= b", NO_CODES).matches({"a": text, "b": value})
