@@ -15,6 +15,8 @@ from typing import Final, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
 
 from rocketmq_py.errors import ConfigError
 
+LATEST_MS: Final = 253_402_214_400_000
+"""The latest time that is used as one: the last day of the year 9999, in any time zone."""
 NAME_MAX: Final = 200
 """Most characters of a name for `busy` and `idle_when`."""
 P = ParamSpec("P")

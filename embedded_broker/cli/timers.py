@@ -19,6 +19,7 @@ import typer
 from embedded_broker.cli.access import AccessKey, CaFile, CertFile, UseTls, client_settings
 from embedded_broker.cli.asking import ask_brokers
 from embedded_broker.cli.paths import given_output, given_path
+from embedded_broker.clocks.instants import instant
 from embedded_broker.errors import StoreError
 from embedded_broker.inspector.reader import StoreFiles, require_rights
 from embedded_broker.inspector.report import (
@@ -29,6 +30,7 @@ from embedded_broker.inspector.report import (
     to_document,
 )
 from rocketmq_py import RocketMQError, SystemClock
+from rocketmq_py.clock import LATEST_MS
 from rocketmq_py.protocol.json_text import dumps
 
 DAMAGED: Final = 1
@@ -38,8 +40,6 @@ _LISTED_DEFAULT: Final = 10
 _ALL: Final = 2**62
 _SPAN: Final = re.compile(r"\+(\d+)(ms|s|m|h|d)")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LATEST_MS: Final = 253_402_214_400_000
-"""The last day of the year 9999 in UTC: later times cannot be shown in every zone."""
 _ADDRESS: Final = re.compile(r"[^/\\]+:\d+")
 
 
@@ -198,10 +198,10 @@ def _time_ms(text: str, option: str, now_ms: int | None) -> int:
         found = _read_time_ms(text, option, now_ms)
     except (OverflowError, ValueError):  # too many digits, or a zone took it out of all years
         found = -1
-    if not 0 <= found <= _LATEST_MS:
+    if not 0 <= found <= LATEST_MS:
         raise typer.BadParameter(
             f"{option} {text}: must lie between 1970-01-01 and 9999-12-31 UTC, that is 0 to "
-            f"{_LATEST_MS} epoch milliseconds"
+            f"{LATEST_MS} epoch milliseconds"
         )
     return found
 
@@ -249,5 +249,5 @@ def _print_csv(reports: list[Report]) -> None:
     rows.writeheader()
     for report in reports:
         for one in report.listed:
-            due = datetime.fromtimestamp(one.pending.due_ms / 1000, UTC)
+            due = instant(one.pending.due_ms)
             rows.writerow({"due": due.isoformat(timespec="milliseconds"), **plain_row(one)})

@@ -4,13 +4,13 @@ Answers: how a report looks to a person. Must not know where it comes from. Plai
 used where the terminal has no others.
 """
 
-from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from embedded_broker.clocks.instants import instant
 from embedded_broker.inspector.integrity import Checked
 from embedded_broker.inspector.reader import Severity
 from embedded_broker.inspector.report import Report
@@ -212,7 +212,7 @@ class _View:
     def _time(self, epoch_ms: int | None, *, millis: bool = False) -> str:
         if epoch_ms is None or epoch_ms <= 0:
             return "-"
-        moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+        moment = instant(epoch_ms)
         moment = moment if self._utc else moment.astimezone()
         text = f"{moment:%Y-%m-%d %H:%M:%S}"
         text += f".{epoch_ms % 1000:03d}" if millis else ""

@@ -25,12 +25,10 @@ from embedded_broker.clocks.settle import Resident, Settled, autojumping, wait_u
 from embedded_broker.clocks.timeline import Deadline
 from embedded_broker.clocks.waiting import Onlookers, refuse_in_event_loop
 from embedded_broker.errors import ClockError
-from rocketmq_py.clock import Clock, SystemClock, monotonic_ns
+from rocketmq_py.clock import LATEST_MS, Clock, SystemClock, monotonic_ns
 from rocketmq_py.errors import ConfigError
 
 NANOS_PER_MS = 1_000_000
-LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999, the last one of a datetime. The first time is 0, in 1970."""
 MARKS_MAX = 10_000
 """Moves of a clock that are remembered, to tell when messages were born."""
 _FOR_THE_BROKER = frozenset(

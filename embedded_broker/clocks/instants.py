@@ -5,13 +5,25 @@ clocks. Read on: ``clock.py``.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from embedded_broker.errors import ClockError
+from rocketmq_py.clock import LATEST_MS
+
+EARLIEST_MS: Final = -62_135_510_400_000
+"""The second day of the year 1: so every time zone has a name for it."""
 
 
-def instant(now_ms: int) -> datetime:
-    """Return epoch milliseconds as an aware UTC datetime, exactly."""
-    return datetime.fromtimestamp(now_ms // 1000, tz=UTC) + timedelta(milliseconds=now_ms % 1000)
+def instant(time_ms: int) -> datetime:
+    """Return epoch milliseconds as an aware UTC datetime, exactly.
+
+    What a sender or a file calls a time may be any number. One that no calendar has is shown as the
+    earliest or the latest time that can be shown in every time zone.
+    """
+    shown_ms = min(max(time_ms, EARLIEST_MS), LATEST_MS)
+    return datetime.fromtimestamp(shown_ms // 1000, tz=UTC) + timedelta(
+        milliseconds=shown_ms % 1000
+    )
 
 
 def epoch_ms(when: datetime) -> int:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from embedded_broker.clocks.clock import LATEST_MS
 from embedded_broker.clocks.instants import instant
+from rocketmq_py.clock import LATEST_MS
 from rocketmq_py.errors import ConfigError
 
 _FLAGS: Final = {"true": True, "false": False}

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_type_hints
 from attrs import field, frozen
 
 from embedded_broker.api.broker import EmbeddedBroker
+from embedded_broker.api.views import Bodies
 from embedded_broker.control.fault_numbers import FaultNumbers
 from embedded_broker.control.fields import Field, Kind
 
@@ -20,6 +21,8 @@ WAIT_MAX_S: Final = 300
 """The longest wait that one request may ask for, in seconds."""
 PAGE_MAX: Final = 1000
 """Most items of one page of an answer."""
+BODIES_MAX: Final = 48 << 20
+"""Bytes that the compressed bodies of an answer become at most: more fill it, in base64 alone."""
 BROKER: Final = Field(
     "broker", Kind.TEXT, "Which broker of a cluster, by its name; without it the first one."
 )
@@ -32,6 +35,11 @@ TIMEOUT: Final = Field(
     high=WAIT_MAX_S,
 )
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
+
+
+def answer_bodies() -> Bodies:
+    """Begin to decompress the bodies of one answer."""
+    return Bodies(BODIES_MAX, "one answer (ask for fewer, for example with limit)")
 
 
 @frozen(kw_only=True)

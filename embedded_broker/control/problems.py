@@ -15,7 +15,7 @@ from embedded_broker.errors import (
     TimerNotPending,
     WaitTimeoutError,
 )
-from rocketmq_py.errors import MQBrokerException, RocketMQError
+from rocketmq_py.errors import BodyTooLargeError, MQBrokerException, RocketMQError
 from rocketmq_py.logs import get_logger
 
 logger = get_logger(__name__)
@@ -30,6 +30,7 @@ STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (FaultNotUsedError, 409),
     (StoreError, 500),
     (MQBrokerException, 422),
+    (BodyTooLargeError, 422),
     (RocketMQError, 400),
     (TypeError, 400),
 )

@@ -38,7 +38,7 @@ class Outside:
                     go_on()
                 return
             try:
-                accepts = one.wanted.accepts(one.entry, one.properties)
+                accepts = one.judge()
             except Exception:
                 logger.exception("a filter failed, so the message is passed over")
                 accepts = False

@@ -124,8 +124,14 @@ class Queries:
             return None
         return record
 
-    def of_topic(self, topic: str, queues: int) -> list[MessageRecord]:
-        """Give the messages of a topic's first queues, in the order in which they were stored."""
+    def of_topic(
+        self, topic: str, queues: int, begin: int = 0, end: int | None = None
+    ) -> tuple[int, list[MessageRecord]]:
+        """Count the messages of a topic's first queues, and give some of them.
+
+        Those from number ``begin`` on to before ``end``, in the order in which they were stored;
+        only these are read. What is removed meanwhile is left out.
+        """
 
         def places() -> Iterator[tuple[int, int]]:
             for queue_id in range(queues):
@@ -135,9 +141,25 @@ class Queries:
                     queue = self._store.queues.get((topic, queue_id))
                     offset = offset + 1 if queue is None else queue.end_of(offset)
 
-        found = in_turns(self._door, places(), lambda place: self._store.messages(topic, *place))
-        messages = (one for some in found for one in some)
-        return sorted(messages, key=lambda record: record.commit_log_offset)
+        def look(place: tuple[int, int]) -> tuple[int, int, tuple[int, int]] | None:
+            """Give where a record lies, how many messages it has, and its place in the queue."""
+            queue, offset = self._store.queues.get((topic, place[0])), place[1]
+            entry = None if queue is None else queue.entry(offset)
+            if queue is None or entry is None or self._store.read(entry[0]) is None:
+                return None
+            return entry[0], queue.end_of(offset) - offset, place
+
+        wanted: list[tuple[slice, tuple[int, int]]] = []
+        count = 0
+        for _, size, place in sorted(in_turns(self._door, places(), look)):
+            first, last = max(begin - count, 0), size if end is None else min(end - count, size)
+            if first < last:
+                wanted.append((slice(first, last), place))
+            count += size
+        found = in_turns(
+            self._door, wanted, lambda one: self._store.messages(topic, *one[1])[one[0]]
+        )
+        return count, [record for some in found for record in some]
 
     def with_id(self, unique_id: str) -> Found:
         """Find every record with this UNIQ_KEY, in all topics."""

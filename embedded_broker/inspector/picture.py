@@ -8,6 +8,7 @@ import os
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
+from embedded_broker.clocks.instants import instant
 from embedded_broker.inspector.report import Report
 from rocketmq_py.errors import UnsupportedOperationError, how_to_install
 
@@ -64,7 +65,7 @@ def save_picture(
 
 
 def _moment(epoch_ms: int, zone: tzinfo | None) -> datetime:
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone(zone)
+    return instant(epoch_ms).astimezone(zone)
 
 
 def _label(epoch_ms: int, width_s: int, zone: tzinfo | None) -> str:

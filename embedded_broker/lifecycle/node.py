@@ -45,6 +45,7 @@ from embedded_broker.timer.choice import make_engine
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.stage import FlushStage
+from rocketmq_py.clock import LATEST_MS
 from rocketmq_py.logs import get_logger
 
 logger = get_logger(__name__)
@@ -473,16 +474,20 @@ class BrokerNode:
 
 def _restore(clock: VirtualClock, saved: object, last_store_timestamp: int) -> None:
     """Let a clock go on where the store was closed, at its last message at least."""
-    document = saved if isinstance(saved, dict) else {}
-    now_ms = document.get("nowMs")
-    clock.raise_to(max(now_ms if isinstance(now_ms, int) else 0, last_store_timestamp))
-    clock.jumps.take_over(document.get("leaps"))
+    clock.raise_to(max(_left_at_ms(saved) or 0, last_store_timestamp))
+    clock.jumps.take_over(saved.get("leaps") if isinstance(saved, dict) else None)
+
+
+def _left_at_ms(saved: object) -> int | None:
+    """Read when a store was closed; None where its file names no time that a clock can show."""
+    now_ms = saved.get("nowMs") if isinstance(saved, dict) else None
+    return now_ms if isinstance(now_ms, int) and 0 <= now_ms <= LATEST_MS else None
 
 
 def _tell_of_left_time(owner: str, clock: BrokerClock, saved: object) -> None:
     """Warn that a store lived on virtual time, which wall time does not go on with."""
-    now_ms = saved.get("nowMs") if isinstance(saved, dict) else None
-    if isinstance(now_ms, int):
+    now_ms = _left_at_ms(saved)
+    if now_ms is not None:
         logger.warning(
             "virtual_time_left %s: the store was left at virtual time %s, and this broker runs on "
             "wall time, %s. Messages that wait are now due by wall time. Pass "

@@ -7,11 +7,12 @@ on: ``embedded_broker/remoting/endpoint.py``, which writes it.
 
 from collections import deque
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from difflib import get_close_matches
 
 from attrs import define, frozen
 
+from embedded_broker.clocks.instants import instant
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.errors import ConfigError, RocketMQError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
@@ -103,7 +104,7 @@ class Exchange:
         else:
             command = RemotingCommand.decode(Frame(self.serialize_type, header, b""))
         return JournalEntry(
-            time=datetime.fromtimestamp(self.at_ms / 1000, tz=UTC),
+            time=instant(self.at_ms),
             endpoint=self.endpoint,
             connection=self.connection.id,
             client_id=self.connection.client_id

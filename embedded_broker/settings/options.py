@@ -324,6 +324,14 @@ _TOPICS_AND_GROUPS = (
         low=1_048_576,
         high=BYTES_MAX,
     ),
+    Option(
+        "decompressedTotalMaxBytes",
+        268_435_456,
+        "ours: most bytes that the compressed messages of one call of broker.messages, or of a "
+        "group's retries or dead letters, become",
+        low=1_048_576,
+        high=BYTES_MAX,
+    ),
     Option("consumerOffsetUpdateVersionStep", 500, "commits per data version", fixed=True),
     Option("flushConsumerOffsetInterval", 5000, "ms between saves of consumerOffset.json", low=1),
     Option("enablePropertyFilter", True, "SQL92 subscriptions are accepted", upstream=False),

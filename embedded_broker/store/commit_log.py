@@ -15,6 +15,7 @@ from embedded_broker.settings.options import QUEUE_NUMS_MAX
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, zero_tail
 from embedded_broker.store.places import name_problem, place_problem
+from rocketmq_py.clock import LATEST_MS
 from rocketmq_py.errors import RecordError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.checksum import CRC_MASK, crc32
@@ -24,7 +25,7 @@ from rocketmq_py.protocol.message_codec import (
     MAGIC_V2,
     MessageRecord,
     decode_record,
-    decode_record_properties,
+    record_properties,
 )
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
@@ -197,13 +198,13 @@ class CommitLog:
         except RecordError:
             return None
 
-    def properties(self, offset: int) -> dict[str, str] | None:
-        """Decode the properties of the record at an offset, not its body; None as `record`."""
+    def properties(self, offset: int) -> bytes | None:
+        """Give the properties text of the record at an offset, not its body; None as `record`."""
         view = self.read(offset)
         if view is None:
             return None
         try:
-            return decode_record_properties(view)
+            return record_properties(view)
         except RecordError:
             return None
 
@@ -223,9 +224,9 @@ class CommitLog:
         """Give the records from ``start`` (the begin of a record or of a file) up to ``end``.
 
         Ends silently at the first bytes that are no good record: wrong size, magic or CRC,
-        another offset of its own, a topic or queue that no message can have, or a zero byte in the
-        properties (the CRC covers the body alone, and a torn write leaves zeros). Before
-        ``checked_from`` it steps over them.
+        another offset of its own, a topic, queue or store time that no message can have, or a zero
+        byte in the properties (the CRC covers the body alone, and a torn write leaves zeros).
+        Before ``checked_from`` it steps over them.
         """
         offset = max(start, self.min_offset)
         end = self.max_offset if end is None else end
@@ -338,7 +339,7 @@ def _parts_at(
         return None
     properties = bytes(part[properties_at:end])
     name = bytes(part[topic_at : properties_at - 2])
-    if b"\0" in properties or not 0 <= queue_id < QUEUE_NUMS_MAX:
+    if b"\0" in properties or not 0 <= queue_id < QUEUE_NUMS_MAX or not 0 <= stored <= LATEST_MS:
         return None
     topic = topics.get(name)
     if topic is None:
@@ -361,4 +362,11 @@ def _wrong_in(record: MessageRecord) -> str | None:
     """Say what of a record cannot be as its broker wrote it, where no check sum tells."""
     if b"\0" in record.properties_bytes:
         return "a zero byte in the properties"
-    return place_problem(record.topic, record.queue_id)
+    return place_problem(record.topic, record.queue_id) or time_problem(record.store_timestamp)
+
+
+def time_problem(store_ms: int) -> str | None:
+    """Say why no broker can have stored a message at this time; None when one can."""
+    if 0 <= store_ms <= LATEST_MS:
+        return None
+    return f"store time {store_ms} is not between 0 and {LATEST_MS}, in the year 9999"

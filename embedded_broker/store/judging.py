@@ -1,8 +1,10 @@
 """Filters of messages, and how much they may read before the door is given back.
 
 Answers: what a filter is asked, what it costs to judge a message, and when an entry of the door has
-no room for more. The cost is counted in bytes that the filter has looked at, so that a filter with
-many conditions and a message with large properties count as what they are. Somebody who finds no
+no room for more. The cost is counted in bytes that the filter has looked at. To read a message's
+properties counts by their number and length, to evaluate a filter by its steps, and each look at a
+property by its length: so whatever the message and the filter are, they count as what they are.
+Whether there is room is known before either is done. Somebody who finds no
 room for one message judges it outside the door (``core/outside.py``) and comes back with the
 verdict. Must not know: the door, what a filter looks for. Read on: ``pull.py``, and
 ``core/filters/`` for the filters.
@@ -17,13 +19,18 @@ from attrs import define, field
 
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import Entry
+from rocketmq_py.protocol.properties import decode_properties
 
 JUDGED_MAX: Final = 512 * 1024
 """Bytes that are looked at in one entry of the door: some 2 to 5 ms."""
 MESSAGE_COST: Final = 500
-"""What it costs to read the properties of a message: some 5 us, as long as to search 500 bytes."""
+"""What it costs to read a message, besides its properties: some 5 us, as to search 500 bytes."""
+PROPERTY_COST: Final = 30
+"""What it costs to read a property, besides its bytes."""
+STEP_COST: Final = 20
+"""What a step of a filter costs: some 0.1 to 0.2 us."""
 LOOK_COST: Final = 40
-"""What a condition costs besides the bytes of its property."""
+"""What a look at a property costs, besides the step and the bytes of the property."""
 
 
 class Filter(Protocol):
@@ -43,18 +50,26 @@ class Filter(Protocol):
     def reads_properties(self) -> bool:
         """Whether the answer depends on more than the tags code."""
 
+    @property
+    def steps(self) -> int:
+        """How many steps it takes for a message at most, besides the bytes that it looks at."""
+
     def accepts(self, entry: Entry, properties: Mapping[str, str] | None) -> bool:
         """Say whether a message is wanted; ``properties`` is None unless it reads them."""
 
 
 class Unjudged(Exception):  # noqa: N818 - no error: the message is to be judged elsewhere
-    """A message for which this entry has no room: its filter, its place and its properties."""
+    """A message for which this entry has no room: its filter, its place, its properties text."""
 
-    def __init__(self, wanted: Filter, entry: Entry, properties: dict[str, str]) -> None:
+    def __init__(self, wanted: Filter, entry: Entry, properties: bytes) -> None:
         super().__init__(entry)
-        self.wanted = wanted
+        self._wanted = wanted
         self.entry = entry
-        self.properties = properties
+        self._properties = properties
+
+    def judge(self) -> bool:
+        """Say whether the message is wanted, however long that takes; outside the door."""
+        return self._wanted.accepts(self.entry, decode_properties(self._properties))
 
 
 class _NoRoom(Exception):  # noqa: N818 - ends an evaluation
@@ -70,10 +85,7 @@ class _Counted(dict[str, str]):
     def get(self, name: str, default: Any = None) -> Any:
         """Give a property; raises when this entry has no room for it."""
         value = super().get(name, default)
-        room = self.room
-        room.left -= LOOK_COST + len(value or "")
-        if room.left < 0:
-            raise _NoRoom
+        self.room.take(LOOK_COST + len(value or ""))
         return value
 
 
@@ -104,6 +116,12 @@ class Judging:
         """Whether half of the room is used: what comes next has a better start in a new entry."""
         return self.left * 2 < self.most and self._number == self.entry_number()
 
+    def take(self, cost: int) -> None:
+        """Take some of the room; raises when there is not so much."""
+        self.left -= cost
+        if self.left < 0:
+            raise _NoRoom
+
     def is_wanted(self, wanted: Filter, entry: Entry, log: CommitLog) -> bool:
         """Ask a filter that reads properties about a message; `Unjudged` without room for that."""
         at = entry[0]
@@ -112,10 +130,12 @@ class Judging:
         properties = log.properties(at)
         if properties is None:
             return False
-        self.left -= MESSAGE_COST
-        counted = _Counted(properties)
-        counted.room = self
+        number = properties.count(b"\x02") + 1
         try:
+            self.take(MESSAGE_COST + len(properties) + number * PROPERTY_COST)
+            self.take(wanted.steps * STEP_COST)
+            counted = _Counted(decode_properties(properties))
+            counted.room = self
             return wanted.accepts(entry, counted)
         except _NoRoom:
             raise Unjudged(wanted, entry, properties) from None

@@ -21,6 +21,7 @@ from embedded_broker.store.judging import Filter, Judging, Unjudged
 from embedded_broker.store.placing import NOT_QUEUED
 from embedded_broker.store.side_files import repair_command
 from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
+from rocketmq_py.protocol.properties import decode_properties
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
 ANSWER_BYTES_MAX: Final = FRAME_SIZE_MAX - 65_536
@@ -290,7 +291,7 @@ def is_wanted(wanted: Filter, entry: Entry, log: CommitLog) -> bool:
     if wanted.codes is not None and entry[2] not in wanted.codes:
         return False
     properties = log.properties(entry[0])
-    return properties is not None and wanted.accepts(entry, properties)
+    return properties is not None and wanted.accepts(entry, decode_properties(properties))
 
 
 def _read_all(

@@ -15,11 +15,12 @@ the counts are.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from typing import Final, Generic
 
 from attrs import define, field
 
+from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.stage import Stage, State_co
@@ -116,7 +117,7 @@ class Upkeep(ABC, Generic[State_co]):
                 self.revised += 1
 
     def _is_hour(self, wall_ms: int) -> bool:
-        hour = datetime.fromtimestamp(wall_ms / 1000, UTC).astimezone(self._zone).hour
+        hour = instant(wall_ms).astimezone(self._zone).hour
         hours = self._config.text("timerCheckMetricsWhen").split(";")
         return hour in {int(one) for one in hours}
 

@@ -314,9 +314,10 @@ def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) ->
     )
 
 
-def decode_record_properties(record: Buffer) -> dict[str, str]:
-    """Read the properties of one whole record, and nothing else: its body may be large.
+def record_properties(record: Buffer) -> bytes:
+    """Give the properties text of one whole record, and nothing else: its body may be large.
 
+    To read that text (``decode_properties``) takes as long as it has properties.
     Raises RecordError when its lengths do not add up to its size.
     """
     try:
@@ -335,7 +336,7 @@ def decode_record_properties(record: Buffer) -> dict[str, str]:
             raise RecordError(0, "properties length", "it does not end with the record")
     except (StructError, IndexError) as error:
         raise RecordError(0, "size", f"{len(record)} bytes are too few") from error
-    return decode_properties(bytes(record[at:]))
+    return bytes(record[at:])
 
 
 def iter_records(buffer: Buffer, *, check_crc: bool = True) -> Iterator[MessageRecord]:

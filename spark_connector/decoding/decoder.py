@@ -489,6 +489,7 @@ def _moments(milliseconds: pa.Array, column: Column) -> pa.Array:
     if column.kind == "int64":
         return milliseconds
     bounded = pc.min_element_wise(milliseconds, pa.scalar(MS_MAX), skip_nulls=False)
+    bounded = pc.max_element_wise(bounded, pa.scalar(-MS_MAX), skip_nulls=False)
     return pc.multiply(bounded, US_PER_MS).cast(UTC_TIME)
 
 

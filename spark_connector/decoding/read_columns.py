@@ -96,7 +96,10 @@ DELIVER_NAMES = ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME")
 
 US_PER_MS = 1_000
 MS_MAX = (1 << 63) // US_PER_MS - 1
-"""The last moment that a timestamp column can show; later ones are shown as this."""
+"""The last moment that a timestamp column can show; later ones are shown as this.
+
+Those that are as long before 1970 are shown as the first one, ``-MS_MAX``.
+"""
 
 _DDL = {
     "int32": "INT",

@@ -173,7 +173,8 @@ def _body(column: Column, message: MessageExt, *, strict_text: bool) -> bytes | 
 def _moment(column: Column, milliseconds: int | None) -> int | None:
     if milliseconds is None or column.kind == "int64":
         return milliseconds
-    return int(min(milliseconds, MS_MAX)) * 1_000  # a timestamp[us] is built from its number
+    bounded = max(-MS_MAX, min(milliseconds, MS_MAX))
+    return bounded * 1_000  # a timestamp[us] is built from its number
 
 
 def _deliver_at(properties: dict[str, str]) -> int | None:

@@ -3,9 +3,10 @@
 A view holds no state: every look enters the door, for at most a few milliseconds at a time.
 """
 
+from embedded_broker.api.views.bodies import Bodies
 from embedded_broker.api.views.groups import GroupMember, GroupsView, GroupView, members_of
 from embedded_broker.api.views.lookup import HasMessageId
-from embedded_broker.api.views.messages import MessagesView, StoredMessage
+from embedded_broker.api.views.messages import MessagePage, MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry
 from embedded_broker.api.views.send import SentMessage, redeliver_message, send_message
 from embedded_broker.api.views.timers import PendingTimer, StageView, TimersView
@@ -15,12 +16,14 @@ from embedded_broker.clocks.wall_time_hint import MisreadClock
 from embedded_broker.core.administration.offsets import GroupOffset
 
 __all__ = [
+    "Bodies",
     "GroupMember",
     "GroupOffset",
     "GroupTrace",
     "GroupView",
     "GroupsView",
     "HasMessageId",
+    "MessagePage",
     "MessageState",
     "MessageTrace",
     "MessagesView",

@@ -13,6 +13,7 @@ from typing import Literal
 
 from attrs import frozen
 
+from embedded_broker.api.views.bodies import Bodies
 from embedded_broker.api.views.lookup import PartsSource, View, find_topic, told
 from embedded_broker.api.views.messages import MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry, waiting_retries
@@ -119,23 +120,29 @@ class GroupView(View):
             parts.acts.offsets.reset(self.name, topic, targets)
             return [parts.acts.offsets.place(self.name, topic, queue_id) for queue_id in chosen]
 
-    def dead_letters(self) -> list[StoredMessage]:
-        """Return the messages that the group gave up, oldest first."""
+    def dead_letters(self, *, bodies: Bodies | None = None) -> list[StoredMessage]:
+        """Return the messages that the group gave up, oldest first.
+
+        ``bodies`` is how much the compressed ones may become: ``decompressedTotalMaxBytes`` if
+        nothing is given; else ``BodyTooLargeError``. They are the messages of the topic
+        ``%DLQ%group``, of which ``broker.messages.page`` gives some.
+        """
         with self._look() as parts:
             _check_group(parts, self.name)
             if parts.topics.get(dlq_topic(self.name)) is None:
                 return []
-        return MessagesView(self._parts).in_topic(dlq_topic(self.name))
+        return MessagesView(self._parts).in_topic(dlq_topic(self.name), bodies=bodies)
 
-    def retries(self) -> list[Retry]:
+    def retries(self, *, bodies: Bodies | None = None) -> list[Retry]:
         """Return the messages that the group will get again, in the order of their times.
 
         These are the retries that wait for their time, and those in the retry topic that are not
-        committed.
+        committed. ``bodies`` is how much the compressed ones may become:
+        ``decompressedTotalMaxBytes`` if nothing is given; else ``BodyTooLargeError``.
         """
         with self._look() as parts:
             _check_group(parts, self.name)
-        return waiting_retries(parts, self.name)
+        return waiting_retries(parts, self.name, bodies or Bodies.of_broker(parts))
 
 
 class GroupsView(View):

@@ -6,10 +6,12 @@ know: connections; every look enters the door and holds it for at most a few mil
 message, ``timers.py`` for what still waits.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from attrs import field, frozen
 
+from embedded_broker.api.views.bodies import Bodies
 from embedded_broker.api.views.lookup import (
     HasMessageId,
     View,
@@ -35,7 +37,8 @@ class StoredMessage:
     """One message in a topic, as a consumer would get it.
 
     Both times are those of the broker's clock. What a client wrote is wall time; with a
-    ``VirtualClock``, ``born_at`` is what this clock showed then.
+    ``VirtualClock``, ``born_at`` is what this clock showed then. A time that no calendar has is
+    shown as the first or the last time that can be shown, of the years 1 and 9999.
     """
 
     topic: str
@@ -50,6 +53,14 @@ class StoredMessage:
     stored_at: datetime
 
 
+@frozen(kw_only=True)
+class MessagePage:
+    """How many messages there are to see, and a page of them in the order of their storing."""
+
+    count: int
+    messages: tuple[StoredMessage, ...]
+
+
 class MessagesView(View):
     """``broker.messages``: what is stored."""
 
@@ -61,33 +72,80 @@ class MessagesView(View):
         topics = TopicsView(self._parts)
         return ", ".join(f"{name} {topics[name].count()}" for name in topics) or "none"
 
-    def in_topic(self, topic: str) -> list[StoredMessage]:
-        """Return the visible messages of a topic in the order in which they were stored."""
+    def in_topic(self, topic: str, *, bodies: Bodies | None = None) -> list[StoredMessage]:
+        """Return the visible messages of a topic in the order in which they were stored.
+
+        ``bodies`` is how much the compressed ones may become: the broker's option
+        ``decompressedTotalMaxBytes`` if nothing is given. Raises ``BodyTooLargeError`` beyond that;
+        ``page`` gives some of the messages.
+        """
+        return self._in_topic(topic, 0, None, bodies)[1]
+
+    def page(
+        self,
+        topic: str,
+        *,
+        key: str | None = None,
+        skip: int = 0,
+        limit: int = 100,
+        bodies: Bodies | None = None,
+    ) -> MessagePage:
+        """Count the visible messages of a topic, or those with a key, and return some of them.
+
+        Of those in the order in which they were stored, ``skip`` are left out, and at most
+        ``limit`` are returned. Only their bodies are decompressed. ``bodies`` as for ``in_topic``.
+        """
+        if key is None:
+            count, messages = self._in_topic(topic, skip, skip + limit, bodies)
+        else:
+            count, messages = self._with_key(topic, key, skip, skip + limit, bodies)
+        return MessagePage(count=count, messages=tuple(messages))
+
+    def _in_topic(
+        self, topic: str, begin: int, end: int | None, bodies: Bodies | None
+    ) -> tuple[int, list[StoredMessage]]:
         with self._look() as parts:
             config = find_topic(parts, topic)
             queues = max(config.read_queue_nums, config.write_queue_nums)
-        return [stored_message(parts, record) for record in parts.queries.of_topic(topic, queues)]
+        count, records = parts.queries.of_topic(topic, queues, begin, end)
+        return count, _stored(parts, records, bodies)
 
-    def by_id(self, message: str | HasMessageId, *, topic: str | None = None) -> StoredMessage:
+    def _with_key(
+        self, topic: str, key: str, begin: int, end: int | None, bodies: Bodies | None
+    ) -> tuple[int, list[StoredMessage]]:
+        with self._look() as parts:
+            find_topic(parts, topic)
+        records = parts.queries.with_key(topic, key)
+        return len(records), _stored(parts, records[begin:end], bodies)
+
+    def by_id(
+        self,
+        message: str | HasMessageId,
+        *,
+        topic: str | None = None,
+        bodies: Bodies | None = None,
+    ) -> StoredMessage:
         """Return the message with an id: a unique id, an offset id, or anything with ``msg_id``.
 
         An offset id names one record, which is returned as it is stored. A unique id stays the same
         from the send to the last redelivery: then the message in its topic is returned, or the
         newest one if the id was sent twice. While the message waits for its time, the waiting
         record is returned, in the topic of timers or levels. ``topic`` chooses between messages
-        with the same id. Raises ``MessageNotFound``, ``KeyError`` for an unknown topic.
+        with the same id. Raises ``MessageNotFound``, ``KeyError`` for an unknown topic. ``bodies``
+        as for ``in_topic``.
         """
         parts, key = self._parts(), id_of(message)
+        bodies = bodies or Bodies.of_broker(parts)
         named = parts.queries.named(key)
         if named is not None:
-            return stored_message(parts, named)
+            return _stored_message(parts, named, bodies)
         _, copies, _ = trace_journeys(parts, key)
         journeys = [one for one in copies.sent or copies.again if topic in {None, one.topic}]
         arrived = [one for one in journeys if one.arrived is not None] or journeys
         if arrived:
-            return stored_message(parts, arrived[-1].newest)
+            return _stored_message(parts, arrived[-1].newest, bodies)
         if copies.half is not None and topic is None:
-            return stored_message(parts, copies.half)
+            return _stored_message(parts, copies.half, bodies)
         check_topic(parts, topic)
         raise not_found(key, topic=topic)
 
@@ -95,11 +153,10 @@ class MessagesView(View):
         """Return the visible messages of a topic that have ``key`` as a key or as unique id.
 
         They come in the order in which they were stored. A message that still waits for its time is
-        not found, because it is not in its topic yet; see ``broker.timers.pending``.
+        not found, because it is not in its topic yet; see ``broker.timers.pending``. Raises
+        ``BodyTooLargeError`` as ``in_topic`` does.
         """
-        with self._look() as parts:
-            find_topic(parts, topic)
-        return [stored_message(parts, record) for record in parts.queries.with_key(topic, key)]
+        return self._with_key(topic, key, 0, None, None)[1]
 
     def trace(self, message: str | HasMessageId, *, topic: str | None = None) -> MessageTrace:
         """Tell the life of a message: its state and its times, in general and for each group.
@@ -117,14 +174,21 @@ class MessagesView(View):
             raise
 
 
-def stored_message(parts: BrokerParts, record: MessageRecord) -> StoredMessage:
+def _stored(
+    parts: BrokerParts, records: Iterable[MessageRecord], bodies: Bodies | None
+) -> list[StoredMessage]:
+    bodies = bodies or Bodies.of_broker(parts)
+    return [_stored_message(parts, record, bodies) for record in records]
+
+
+def _stored_message(parts: BrokerParts, record: MessageRecord, bodies: Bodies) -> StoredMessage:
     """Return what a test sees of a stored record."""
     properties = dict(record.properties)
     return StoredMessage(
         topic=record.topic,
         queue_id=record.queue_id,
         offset=record.queue_offset,
-        body=bytes(record.unpacked_body()),
+        body=bodies.unpack(record),
         tags=properties.get(Prop.TAGS),
         keys=tuple(properties.get(Prop.KEYS, "").split()),
         properties=properties,

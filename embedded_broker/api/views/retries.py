@@ -8,10 +8,11 @@ there, and in the retry topic. Must not know: how a consumer fails. Read on: ``g
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from attrs import field, frozen
 
+from embedded_broker.api.views.bodies import Bodies
 from embedded_broker.api.views.lookup import shown
 from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.timeline import Budget
@@ -46,22 +47,30 @@ class Retry:
     properties: dict[str, str] = field(repr=False)
 
 
-def waiting_retries(parts: BrokerParts, group: str) -> list[Retry]:
+class _Found(NamedTuple):
+    """The record of a retry, and when it goes to the retry topic."""
+
+    due_ms: int
+    waiting: bool
+    record: MessageRecord
+
+
+def waiting_retries(parts: BrokerParts, group: str, bodies: Bodies) -> list[Retry]:
     """Find the retries of a group, by their time. Outside the door."""
     topic = retry_topic(group)
 
-    def at_level(place: tuple[int, int]) -> Retry | None:
+    def at_level(place: tuple[int, int]) -> _Found | None:
         level, offset = place
         queue = parts.store.consume_queue(SCHEDULE_TOPIC, level - 1)
         entry = None if queue is None else queue.entry(offset)
         record = None if entry is None else parts.store.record(entry[0])
         if entry is None or record is None or record.properties.get(Prop.REAL_TOPIC) != topic:
             return None
-        return _retry(record, entry[2], waiting=True)
+        return _Found(entry[2], True, record)
 
-    def arrived(place: tuple[int, int]) -> Retry | None:
+    def arrived(place: tuple[int, int]) -> _Found | None:
         record = parts.store.message(topic, *place)
-        return None if record is None else _retry(record, record.store_timestamp, waiting=False)
+        return None if record is None else _Found(record.store_timestamp, False, record)
 
     with parts.door.quiet:
         levels = _at_levels(parts)
@@ -69,7 +78,8 @@ def waiting_retries(parts: BrokerParts, group: str) -> list[Retry]:
     found = in_turns(parts.door, _places(levels), at_level)
     found += in_turns(parts.door, _places(here), arrived)
     found += in_turns(parts.door, _in_engine(parts, topic), _of_timer)
-    return sorted(found, key=lambda one: one.due_at)
+    found.sort(key=lambda one: one.due_ms)
+    return [_retry(one, bodies) for one in found]
 
 
 def _in_engine(parts: BrokerParts, topic: str) -> Iterator[Pending]:
@@ -95,10 +105,10 @@ def _in_engine(parts: BrokerParts, topic: str) -> Iterator[Pending]:
     return iter(pages)
 
 
-def _of_timer(one: Pending) -> Retry | None:
-    """Describe a retry that waits in the timer engine. Under the door."""
+def _of_timer(one: Pending) -> _Found | None:
+    """Find the record of a retry that waits in the timer engine. Under the door."""
     record = one.read()
-    return None if record is None else _retry(record, one.due_ms, waiting=True)
+    return None if record is None else _Found(one.due_ms, True, record)
 
 
 def _places(ranges: dict[int, range]) -> Iterator[tuple[int, int]]:
@@ -128,15 +138,16 @@ def _arrived(parts: BrokerParts, group: str, topic: str) -> dict[int, range]:
     return ranges
 
 
-def _retry(record: MessageRecord, due_ms: int, *, waiting: bool) -> Retry:
+def _retry(found: _Found, bodies: Bodies) -> Retry:
+    record = found.record
     properties = dict(record.properties)
     return Retry(
         msg_id=record.msg_id,
         topic=properties.get(Prop.RETRY_TOPIC, record.topic),
         attempts=record.reconsume_times,
-        due_at=instant(due_ms),
-        waiting=waiting,
-        body=bytes(record.unpacked_body()),
+        due_at=instant(found.due_ms),
+        waiting=found.waiting,
+        body=bodies.unpack(record),
         tags=properties.get(Prop.TAGS),
         keys=tuple(properties.get(Prop.KEYS, "").split()),
         properties=properties,

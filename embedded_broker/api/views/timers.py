@@ -14,6 +14,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from embedded_broker.api.views.bodies import Bodies
 from embedded_broker.api.views.lookup import (
     HasMessageId,
     PartsSource,
@@ -74,6 +75,10 @@ class PendingTimer:
     def body(self) -> bytes:
         """The body, unpacked. Raises ``MessageNotFound`` when the message is gone."""
         return bytes(self._record().unpacked_body())
+
+    def body_within(self, bodies: Bodies) -> bytes:
+        """Give the body of one of many timers, whose bodies together have a limit."""
+        return bodies.unpack(self._record())
 
     @property
     def tags(self) -> str | None:

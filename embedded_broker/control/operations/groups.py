@@ -11,7 +11,7 @@ from attrs import frozen
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import GroupMember, GroupOffset, Retry, StoredMessage
 from embedded_broker.control.fields import Field, Kind
-from embedded_broker.control.operation import TIMEOUT, Call, Operation
+from embedded_broker.control.operation import TIMEOUT, Call, Operation, answer_bodies
 from rocketmq_py.errors import ConfigError
 
 
@@ -39,12 +39,12 @@ def find_group(call: Call) -> GroupTold:
 
 def list_dead_letters(call: Call) -> list[StoredMessage]:
     """List the messages that the group gave up, oldest first."""
-    return call.broker.groups[call["group"]].dead_letters()
+    return call.broker.groups[call["group"]].dead_letters(bodies=answer_bodies())
 
 
 def list_retries(call: Call) -> list[Retry]:
     """List the messages that the group will get again."""
-    return call.broker.groups[call["group"]].retries()
+    return call.broker.groups[call["group"]].retries(bodies=answer_bodies())
 
 
 def reset_group(call: Call) -> list[GroupOffset]:

@@ -5,33 +5,21 @@ Must not know: how messages are found. Read on: ``embedded_broker/api/views/mess
 
 from typing import Final
 
-from attrs import frozen
-
-from embedded_broker.api.views import MessageTrace, SentMessage, StoredMessage
+from embedded_broker.api.views import MessagePage, MessageTrace, SentMessage, StoredMessage
 from embedded_broker.control.fields import Field, Kind
-from embedded_broker.control.operation import PAGE_MAX, Call, Operation
+from embedded_broker.control.operation import PAGE_MAX, Call, Operation, answer_bodies
 from rocketmq_py.errors import ConfigError
-
-
-@frozen(kw_only=True)
-class MessagePage:
-    """How many messages there are to see, and a page of them in the order of their storing."""
-
-    count: int
-    messages: tuple[StoredMessage, ...]
 
 
 def list_messages(call: Call) -> MessagePage:
     """List the visible messages of a topic, or those with a key."""
-    messages, topic, key = call.broker.messages, call["topic"], call["key"]
-    found = messages.in_topic(topic) if key is None else messages.by_key(topic, key)
-    skip = call["skip"]
-    return MessagePage(count=len(found), messages=tuple(found[skip : skip + call["limit"]]))
+    fields = call.only("topic", "key", "skip", "limit")
+    return call.broker.messages.page(**fields, bodies=answer_bodies())
 
 
 def find_message(call: Call) -> StoredMessage:
     """Find a message by its id, also while it waits for its time."""
-    return call.broker.messages.by_id(call["id"], topic=call["topic"])
+    return call.broker.messages.by_id(call["id"], topic=call["topic"], bodies=answer_bodies())
 
 
 def trace_message(call: Call) -> MessageTrace:

@@ -8,9 +8,9 @@ from typing import Final
 
 from attrs import frozen
 
-from embedded_broker.api.views import PendingTimer
+from embedded_broker.api.views import Bodies, PendingTimer
 from embedded_broker.control.fields import Field, Kind
-from embedded_broker.control.operation import PAGE_MAX, Call, Operation
+from embedded_broker.control.operation import PAGE_MAX, Call, Operation, answer_bodies
 from embedded_broker.errors import MessageNotFound
 from embedded_broker.timer.listing import Place, TimerKind
 from embedded_broker.timer.outcomes import RecallOutcome
@@ -69,10 +69,11 @@ def list_timers(call: Call) -> TimerPage:
         limit=limit,
         after=_place(call["after"]),
     )
+    bodies = answer_bodies()
     return TimerPage(
         count=timers.count(topic=call["topic"]),
         next_due=timers.next_due(),
-        timers=tuple(_waiting(one) for one in found),
+        timers=tuple(_waiting(one, bodies) for one in found),
         next=f"{found[-1].place.due_ms}.{found[-1].place.root}" if len(found) == limit else None,
     )
 
@@ -94,9 +95,9 @@ def reschedule_timer(call: Call) -> Moved:
     return Moved(msg_id=call["id"])
 
 
-def _waiting(one: PendingTimer) -> WaitingTimer:
+def _waiting(one: PendingTimer, bodies: Bodies) -> WaitingTimer:
     try:
-        body, tags, properties = one.body, one.tags, one.properties
+        body, tags, properties = one.body_within(bodies), one.tags, one.properties
     except MessageNotFound:  # it left while the page was made
         body, tags, properties = b"", None, {}
     return WaitingTimer(

@@ -26,6 +26,11 @@ class SqlFilter:
     codes: ClassVar[None] = None
     reads_properties: ClassVar[bool] = True
 
+    @property
+    def steps(self) -> int:
+        """How many terms are evaluated for a message at most."""
+        return self.term.steps
+
     def accepts(self, entry: Entry, properties: Mapping[str, str] | None) -> bool:  # noqa: ARG002
         """Say whether the expression is true for the message."""
         return properties is not None and self.matches(properties)

@@ -44,6 +44,14 @@ _NO_CAST: Final = (
 )
 _NO_CONDITION: Final = "org.apache.rocketmq.filter.parser.ParseException"
 
+STEPS_MAX: Final = 65_536
+"""Steps of one expression: more than the longest one has, unless BETWEEN is nested in BETWEEN.
+
+BETWEEN compares its first operand twice, so each level of nesting doubles what is evaluated.
+"""
+_CHARS_OF_A_STEP: Final = 16
+"""So many characters of a literal or a name count as one more step."""
+
 
 @frozen
 class Term:
@@ -51,12 +59,22 @@ class Term:
 
     kind: Kind
     give: Give
+    steps: int
+    """How many terms are evaluated for a message at most, this one included."""
     is_constant: bool = False
     """A literal: checked when the expression is made."""
     name: str | None = None
     """Of a property."""
     show: Show = str
     """How an error names it: asked for then only, for it grows with the expression."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse a part that is too much to evaluate for each message, and to show."""
+        if self.steps > STEPS_MAX:
+            raise SqlError(
+                f"the expression takes {self.steps} steps for each message, at most {STEPS_MAX}: "
+                "BETWEEN inside of BETWEEN doubles them"
+            )
 
 
 # --- the simplest terms --------------------------------------------------------------------------
@@ -68,12 +86,18 @@ def property_of(name: str) -> Term:
     def give(properties: Properties) -> Value:
         return properties.get(name)
 
-    return Term(Kind.TEXT, give, name=name, show=lambda: name)
+    return Term(Kind.TEXT, give, _steps_of(name), name=name, show=lambda: name)
 
 
 def constant(kind: Kind, value: Value) -> Term:
     """Give always the same."""
-    return Term(kind, lambda _: value, is_constant=True, show=lambda: literal(value))
+    steps = _steps_of(value) if isinstance(value, str) else 1
+    return Term(kind, lambda _: value, steps, is_constant=True, show=lambda: literal(value))
+
+
+def _steps_of(*texts: str) -> int:
+    """Count a term that looks at some texts."""
+    return 1 + sum(map(len, texts)) // _CHARS_OF_A_STEP
 
 
 def whole_number(text: str) -> Term:
@@ -104,13 +128,13 @@ def negated(term: Term) -> Term:
     if term.kind in NUMBERS:
         value = give({})
         changed = -value if isinstance(value, (int, float)) else None
-        return Term(term.kind, lambda _: changed, show=show)
+        return Term(term.kind, lambda _: changed, 1, show=show)
 
     def nothing(properties: Properties) -> Value:
         give(properties)
         return None
 
-    return Term(Kind.NULL, nothing, show=show)
+    return Term(Kind.NULL, nothing, 1 + term.steps, show=show)
 
 
 def truth_of(term: Term) -> Term:
@@ -122,11 +146,14 @@ def truth_of(term: Term) -> Term:
             f"Expression will not result in a boolean value: {term.show()}", _NO_CONDITION
         )
     name = term.name
-    return _condition(lambda properties: None if properties.get(name) is None else False, term.show)
+    return _condition(
+        lambda properties: None if properties.get(name) is None else False, term.show, term
+    )
 
 
-def _condition(truth: Truth, show: Show) -> Term:
-    return Term(Kind.TRUTH, truth, show=show)
+def _condition(truth: Truth, show: Show, *parts: Term) -> Term:
+    """Make a condition that evaluates each of its parts once at most."""
+    return Term(Kind.TRUTH, truth, 1 + sum(part.steps for part in parts), show=show)
 
 
 def _wrapped(sign: str, term: Term) -> Show:
@@ -148,18 +175,20 @@ def _joined(sign: str, terms: Sequence[Term]) -> Show:
 
 def not_(term: Term) -> Term:
     """Turn a condition round; what is unknown stays so."""
-    give = truth_of(term).give
+    term = truth_of(term)
+    give = term.give
 
     def truth(properties: Properties) -> bool | None:
         value = give(properties)
         return None if value is None else not value
 
-    return _condition(truth, _wrapped("NOT ", term))
+    return _condition(truth, _wrapped("NOT ", term), term)
 
 
 def all_of(terms: Sequence[Term]) -> Term:
     """Join conditions by AND: what stands behind a false one is not looked at."""
-    gives = [truth_of(term).give for term in terms]
+    terms = [truth_of(term) for term in terms]
+    gives = [term.give for term in terms]
 
     def truth(properties: Properties) -> bool | None:
         known: bool | None = True
@@ -171,12 +200,13 @@ def all_of(terms: Sequence[Term]) -> Term:
                 return False
         return known
 
-    return _condition(truth, _joined("&&", terms))
+    return _condition(truth, _joined("&&", terms), *terms)
 
 
 def any_of(terms: Sequence[Term]) -> Term:
     """Join conditions by OR: what stands behind a true one is not looked at."""
-    gives = [truth_of(term).give for term in terms]
+    terms = [truth_of(term) for term in terms]
+    gives = [term.give for term in terms]
 
     def truth(properties: Properties) -> bool | None:
         known: bool | None = False
@@ -188,14 +218,14 @@ def any_of(terms: Sequence[Term]) -> Term:
                 return True
         return known
 
-    return _condition(truth, _joined("||", terms))
+    return _condition(truth, _joined("||", terms), *terms)
 
 
 def is_null(term: Term) -> Term:
     """Whether a term gives nothing; never unknown."""
     give = term.give
     return _condition(
-        lambda properties: give(properties) is None, lambda: f"({term.show()} == NULL)"
+        lambda properties: give(properties) is None, lambda: f"({term.show()} == NULL)", term
     )
 
 
@@ -209,7 +239,8 @@ def is_in(term: Term, texts: Sequence[str], *, inside: bool) -> Term:
         value = properties.get(name)
         return None if value is None else (value in wanted) is inside
 
-    return _condition(truth, _listed(f"{name} {'IN' if inside else 'NOT IN'}", texts))
+    show = _listed(f"{name} {'IN' if inside else 'NOT IN'}", texts)
+    return Term(Kind.TRUTH, truth, term.steps + _steps_of(*texts), show=show)
 
 
 def _listed(operator: str, texts: Sequence[str]) -> Show:
@@ -251,7 +282,8 @@ def finds(term: Term, operator: str, text: str, *, found: bool) -> Term:
         value = give(properties) if text else None
         return isinstance(value, str) and find(value, text) is found
 
-    return _condition(truth, _wrapped(f"{'' if found else 'NOT '}{operator} ", term))
+    show = _wrapped(f"{'' if found else 'NOT '}{operator} ", term)
+    return Term(Kind.TRUTH, truth, term.steps + _steps_of(text), show=show)
 
 
 # --- comparing -----------------------------------------------------------------------------------
@@ -272,7 +304,7 @@ def equal(left: Term, right: Term) -> Term:
             return True if one is other else None if one is None else False
         return sign(one, other) == 0
 
-    return _condition(truth, _joined("==", [left, right]))
+    return _condition(truth, _joined("==", [left, right]), left, right)
 
 
 _TESTS: Final[dict[str, Callable[[int], bool]]] = {
@@ -301,7 +333,7 @@ def ordered(left: Term, operator: str, right: Term) -> Term:
         other = give_right(properties)
         return None if other is None else test(sign(one, other))
 
-    return _condition(truth, _joined(operator, [left, right]))
+    return _condition(truth, _joined(operator, [left, right]), left, right)
 
 
 def between(term: Term, low: Term, high: Term, *, inside: bool) -> Term:

@@ -20,13 +20,16 @@ DOUBLE_MAX: Final = 1.7976931348623157e308
 _DIGITS_MAX: Final = 4_000
 _CHAR_MAX: Final = "\uffff"
 """What lies above are two of Java's characters, and no digit."""
-_integer: Final = re.compile(r"[+-]?\d+").fullmatch
+_integer: Final = re.compile(r"[+-]?\d++").fullmatch
 """Digits of any script, as ``Integer.valueOf`` takes them; those of doubles are ASCII."""
 _double: Final = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)",
+    re.ASCII,
 ).fullmatch
+"""A digit is looked at once, here and below: a long text that is no number takes no longer."""
 _hex_double: Final = re.compile(
-    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?", re.ASCII
+    r"[+-]?0[xX](?:[0-9a-fA-F]++(?:\.[0-9a-fA-F]*+)?|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++[fFdD]?",
+    re.ASCII,
 ).fullmatch
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 """What Java's ``trim`` takes off."""

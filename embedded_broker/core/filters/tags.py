@@ -19,6 +19,7 @@ class TagFilter:
 
     codes: frozenset[int]
     reads_properties: ClassVar[bool] = False
+    steps: ClassVar[int] = 0
 
     def accepts(self, entry: Entry, properties: Mapping[str, str] | None) -> bool:  # noqa: ARG002
         """Say whether the entry has one of the tags."""

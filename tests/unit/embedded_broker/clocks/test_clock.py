@@ -1,18 +1,18 @@
 """Clocks: what they read, how they are moved, in which order things fire."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from threading import Event, Thread
 
 import pytest
 
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock, WallClock
 from embedded_broker.clocks.driver import ClockDriver
-from embedded_broker.clocks.instants import epoch_ms, instant
+from embedded_broker.clocks.instants import EARLIEST_MS, epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget, Deadline
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
-from rocketmq_py.clock import Clock, SystemClock
+from rocketmq_py.clock import LATEST_MS, Clock, SystemClock
 from rocketmq_py.errors import ConfigError
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -152,14 +152,14 @@ def test_no_time_at_all_can_be_asked_for(clock: VirtualClock) -> None:
         assert moved.until == START
 
 
-def test_time_reaches_from_1970_to_the_end_of_the_year_9999(clock: VirtualClock) -> None:
-    last = datetime.max.replace(tzinfo=UTC)
+def test_time_reaches_from_1970_to_the_last_day_of_the_year_9999(clock: VirtualClock) -> None:
+    last = datetime(9999, 12, 31, tzinfo=UTC)
     clock.jump_to(last - timedelta(microseconds=999))
-    assert clock.now() == last.replace(microsecond=999_000)
+    assert clock.now() == last
     with pytest.raises(ClockError, match="At most 0 s are left"):
         clock.advance(0.001)
     with pytest.raises(ClockError, match="the year 9999"):
-        clock.jump_to(last)
+        clock.jump_to(last + timedelta(milliseconds=1))
     clock.set_back(clock.now_ms)
     assert clock.now() == datetime(1970, 1, 1, tzinfo=UTC)
     with pytest.raises(ClockError, match="at most 0 ms are possible"):
@@ -386,6 +386,17 @@ def test_the_repr_says_how_it_moves_and_where_it_is(clock: VirtualClock) -> None
     assert repr(WallClock()) == "WallClock(SystemClock())"
 
 
-@pytest.mark.parametrize("now_ms", [0, 1, 999, 1_893_456_000_123, 253_402_300_799_999])
+@pytest.mark.parametrize("now_ms", [-1, 0, 1, 999, 1_893_456_000_123, EARLIEST_MS, LATEST_MS])
 def test_milliseconds_and_datetimes_convert_exactly(now_ms: int) -> None:
     assert epoch_ms(instant(now_ms)) == now_ms
+
+
+@pytest.mark.parametrize("beyond", [1, 10**15, 2**63])
+@pytest.mark.parametrize("zone", [-14, 14])
+def test_a_time_that_no_calendar_has_is_shown_as_the_first_or_last_one(
+    beyond: int, zone: int
+) -> None:
+    first, last = instant(EARLIEST_MS - beyond), instant(LATEST_MS + beyond)
+    assert (epoch_ms(first), epoch_ms(last)) == (EARLIEST_MS, LATEST_MS)
+    local = timezone(timedelta(hours=zone))
+    assert (first.astimezone(local).year, last.astimezone(local).year) == (1, 9999)

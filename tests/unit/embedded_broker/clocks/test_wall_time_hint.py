@@ -8,6 +8,8 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.clocks.instants import epoch_ms
 from rocketmq_py import DefaultMQProducer, Message, SystemClock
 from rocketmq_py.errors import DelayOutOfRangeError
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.embedded_broker.wire_peer import Connect, send_fields
 
 WALL = SystemClock()
 HOUR = timedelta(hours=1)
@@ -68,6 +70,18 @@ def test_an_instant_of_wall_time_that_is_years_ahead_of_the_broker_is_told(
     with pytest.raises(DelayOutOfRangeError):
         warnings_of(caplog, long_ago, in_ten_seconds())
     assert "compute delivery times from broker.clock.now_ms" in caplog.text
+
+
+@pytest.mark.parametrize("born_ms", [10**15, -(10**15)])
+def test_times_that_no_calendar_has_fail_no_send_for_the_sake_of_the_hint(
+    connect: Connect, born_ms: int
+) -> None:
+    clock = VirtualClock(start=WALL.now() - timedelta(days=2_000))
+    with EmbeddedBroker(clock=clock, topics=["T"]) as broker:
+        fields = send_fields("T", {"TIMER_DELIVER_MS": str(born_ms + 10_000)}, g=str(born_ms))
+        answer = connect(broker.addr).ask(RequestCode.SEND_MESSAGE_V2, fields, b"x")
+        assert answer.code in {ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL}, answer.remark
+        assert broker.timers.misread_clock is not None
 
 
 @pytest.mark.parametrize("days", [-2_000, 2_000])

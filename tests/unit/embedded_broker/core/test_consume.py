@@ -29,6 +29,7 @@ class ColourFilter:
     colour: str
     codes: ClassVar[None] = None
     reads_properties: ClassVar[bool] = True
+    steps: ClassVar[int] = 0
 
     def accepts(self, _entry: Entry, properties: Mapping[str, str] | None) -> bool:
         return properties is not None and properties.get("colour") == self.colour

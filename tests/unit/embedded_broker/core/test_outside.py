@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from threading import Event
 from typing import ClassVar
 
@@ -13,11 +14,12 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.consume import Consume, Pull, Pulled
 from embedded_broker.core.filters import LONG, Filter
+from embedded_broker.core.filters.sql import sql_filter
 from embedded_broker.core.pop.pops import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.consume_queue import Entry
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.judging import JUDGED_MAX
+from embedded_broker.store.judging import JUDGED_MAX, PROPERTY_COST, STEP_COST
 from embedded_broker.store.pull import GetStatus
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.hostile.extreme_requests import FORMS
@@ -37,6 +39,7 @@ class Costly:
 
     codes: ClassVar[None] = None
     reads_properties: ClassVar[bool] = True
+    steps: ClassVar[int] = 0
 
     def __init__(self, broker: EmbeddedBroker, looks: int, accepted: str) -> None:
         self.door = broker._parts().door
@@ -342,7 +345,7 @@ def test_a_pull_by_a_heartbeats_long_expression_that_is_no_longer_kept_reads_it_
 
 
 def test_conditions_of_sql_count_by_the_bytes_that_they_look_at(broker: EmbeddedBroker) -> None:
-    store(broker, *["no"] * 30)
+    store(broker, *["no"] * 20)
     many = " OR ".join(["a CONTAINS 'needle'"] * LIGHT)
     for expression, is_all in (("a CONTAINS 'needle'", True), (many, False)):
         pull = Pull(Someone(), "G", "T", 0, 0, 32, expression, "SQL92")
@@ -350,4 +353,51 @@ def test_conditions_of_sql_count_by_the_bytes_that_they_look_at(broker: Embedded
             consume = broker._parts().consume
             pulled = consume.pull(pull, lambda _: None)
         assert pulled is not None
-        assert (pulled.found.next_begin_offset == 30) is is_all
+        assert (pulled.found.next_begin_offset == 20) is is_all
+
+
+def ends_read(broker: EmbeddedBroker, expression: str) -> list[int]:
+    """Where one pull and one pop for SQL92 have come to in one hold; 0: not even one message."""
+    parts = broker._parts()
+    parts.consume.filters.made("SQL92", expression)
+    pull = Pull(Someone(), "G", "T", 0, 0, 32, expression, "SQL92")
+    pop = Pop(Someone(), "G", "T", 0, 32, 60_000, expression=expression, expression_type="SQL92")
+    with parts.door:
+        pulled = parts.consume.pull(pull, lambda _: None)
+    with parts.door:
+        parts.offsets.commit("G", "T", 0, 0)
+        assert parts.taking.pop(pop, lambda _: None) is not None
+        popped = parts.offsets.query("G", "T", 0)
+    return [0 if pulled is None else pulled.found.next_begin_offset, popped]
+
+
+@pytest.mark.parametrize(
+    "condition", ["1 < 2", "TRUE", "NOT FALSE", "(z CONTAINS '') IS NOT NULL", "'a' = 'a'"]
+)
+def test_conditions_of_sql_that_look_at_no_property_count_by_their_steps(
+    broker: EmbeddedBroker, condition: str
+) -> None:
+    parts = broker._parts()
+    with parts.door:
+        for _ in range(30):
+            parts.store.put(InnerMessage("T", 0, b"", {"a": "y"}))
+    assert ends_read(broker, f"{condition} AND a = 'x'") == [30, 30]
+    many = " AND ".join([condition] * 2000) + " AND a = 'x'"
+    steps = sql_filter(many, frozenset()).steps
+    most = JUDGED_MAX // (steps * STEP_COST)
+    assert most < 15
+    assert all(1 <= end <= most for end in ends_read(broker, many))
+
+
+def test_a_message_with_many_small_properties_counts_by_their_number(
+    broker: EmbeddedBroker,
+) -> None:
+    names = ["".join(three) for three in product("abcdefghijklmnopqr", repeat=3)][:5000]
+    many = dict.fromkeys(names, "1")
+    parts = broker._parts()
+    with parts.door:
+        for _ in range(30):
+            parts.store.put(InnerMessage("T", 0, b"", many))
+    most = JUDGED_MAX // (5000 * PROPERTY_COST)
+    assert most < 15
+    assert all(1 <= end <= most for end in ends_read(broker, "zz = 'x'"))

@@ -1,5 +1,6 @@
 """One broker is put together, flushed and taken apart."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.errors import StoreError
+from embedded_broker.lifecycle.snapshot import CLOCK_PATH
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from rocketmq_py.clock import LATEST_MS
 
 GUARD_S = 30.0
 
@@ -57,6 +60,21 @@ def test_a_clean_stop_leaves_no_mark_of_a_crash(tmp_path: Path) -> None:
     names = {path.name for path in tmp_path.iterdir()}
     assert "abort" not in names
     assert {"commitlog", "consumequeue", "timerlog", "timerwheel", "config", "lock"} <= names
+
+
+@pytest.mark.parametrize("left_at_ms", [LATEST_MS + 1, 10**18, -1, "soon"])
+def test_a_time_that_no_clock_can_show_is_not_taken_from_the_file_of_the_clock(
+    tmp_path: Path, left_at_ms: object
+) -> None:
+    with EmbeddedBroker(tcp=False, store=tmp_path, clock=VirtualClock(), topics=["T"]) as broker:
+        broker.clock.advance(days=1)
+        broker.send("T", b"before")
+        left_at = broker.clock.now()
+    (tmp_path / CLOCK_PATH).write_text(json.dumps({"nowMs": left_at_ms}), encoding="utf-8")
+    for clock in (VirtualClock(), None):
+        with EmbeddedBroker(tcp=False, store=tmp_path, clock=clock) as broker:
+            broker.send("T", b"after")
+            assert clock is None or broker.clock.now() == left_at
 
 
 def test_a_disk_that_refuses_at_the_end_is_reported_and_everything_is_still_given_back() -> None:

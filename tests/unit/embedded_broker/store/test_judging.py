@@ -8,16 +8,30 @@ from typing import ClassVar
 import pytest
 
 from embedded_broker.store.consume_queue import Entry
-from embedded_broker.store.judging import LOOK_COST, MESSAGE_COST, Judging, Unjudged
+from embedded_broker.store.judging import (
+    LOOK_COST,
+    MESSAGE_COST,
+    PROPERTY_COST,
+    STEP_COST,
+    Judging,
+    Unjudged,
+)
+from rocketmq_py.protocol.properties import encode_properties
 
 ENTRY: Entry = (7, 100, 0)
+STORED = encode_properties({"a": "x" * 100, "b": "y"})
+READ_COST = MESSAGE_COST + len(STORED) + 3 * PROPERTY_COST
+"""Of the message; what stands behind the last separator counts, too."""
 
 
 class Log:
     """A log of one message."""
 
-    def properties(self, offset: int) -> dict[str, str] | None:
-        return {"a": "x" * 100, "b": "y"} if offset == ENTRY[0] else None
+    def __init__(self, stored: bytes = STORED) -> None:
+        self.stored = stored
+
+    def properties(self, offset: int) -> bytes | None:
+        return self.stored if offset == ENTRY[0] else None
 
 
 class Looking:
@@ -26,27 +40,53 @@ class Looking:
     codes: ClassVar[None] = None
     reads_properties: ClassVar[bool] = True
 
-    def __init__(self, name: str, times: int = 1) -> None:
+    def __init__(self, name: str, times: int = 1, steps: int = 0) -> None:
         self.name = name
         self.times = times
+        self.steps = steps
+        self.asked = 0
 
     def accepts(self, _entry: Entry, properties: Mapping[str, str] | None) -> bool:
         assert properties is not None
+        self.asked += 1
         return [properties.get(self.name) for _ in range(self.times)][-1] is not None
 
 
-def ask(judging: Judging, wanted: Looking, entry: Entry = ENTRY) -> bool:
-    return judging.is_wanted(wanted, entry, Log())  # type: ignore[arg-type]
+def ask(judging: Judging, wanted: Looking, entry: Entry = ENTRY, stored: bytes = STORED) -> bool:
+    return judging.is_wanted(wanted, entry, Log(stored))  # type: ignore[arg-type]
 
 
 def test_what_is_looked_at_is_taken_from_the_room() -> None:
     judging = Judging(most=10_000)
     judging.begin()
     assert ask(judging, Looking("a", 3))
-    assert judging.left == 10_000 - MESSAGE_COST - 3 * (LOOK_COST + 100)
+    assert judging.left == 10_000 - READ_COST - 3 * (LOOK_COST + 100)
     left = judging.left
     assert not ask(judging, Looking("missing"))
-    assert judging.left == left - MESSAGE_COST - LOOK_COST
+    assert judging.left == left - READ_COST - LOOK_COST
+    left = judging.left
+    assert ask(judging, Looking("b", steps=50))
+    assert judging.left == left - READ_COST - 50 * STEP_COST - LOOK_COST - 1
+
+
+@pytest.mark.parametrize("item", [b"\x02", b"a\x01b\x02", b"a\x02"])
+def test_properties_count_as_often_as_they_are_stored_though_few_are_read(item: bytes) -> None:
+    judging, wanted = Judging(most=50_000), Looking("a")
+    judging.begin()
+    ask(judging, wanted, stored=item * 1000)
+    assert 50_000 - judging.left > 1000 * (PROPERTY_COST + len(item))
+    with pytest.raises(Unjudged) as caught:
+        ask(judging, wanted, stored=item * 1000)
+    assert wanted.asked == 1
+    assert caught.value.judge() is (item == b"a\x01b\x02")
+
+
+def test_a_filter_for_whose_steps_there_is_no_room_is_not_asked_at_all() -> None:
+    judging, wanted = Judging(most=10_000), Looking("a", steps=10_000 // STEP_COST)
+    judging.begin()
+    with pytest.raises(Unjudged):
+        ask(judging, wanted)
+    assert wanted.asked == 0
 
 
 def test_a_message_without_room_is_handed_out_with_what_its_filter_needs() -> None:
@@ -55,7 +95,9 @@ def test_a_message_without_room_is_handed_out_with_what_its_filter_needs() -> No
     with pytest.raises(Unjudged) as caught:
         ask(judging, wanted)
     one = caught.value
-    assert (one.wanted, one.entry, one.properties["b"]) == (wanted, ENTRY, "y")
+    assert (one.entry, wanted.asked) == (ENTRY, 1)
+    assert one.judge()
+    assert wanted.asked == 2
     with judging.knowing(ENTRY, accepts=True):
         assert ask(judging, wanted)
     with judging.knowing(ENTRY, accepts=False):
@@ -64,17 +106,17 @@ def test_a_message_without_room_is_handed_out_with_what_its_filter_needs() -> No
 
 def test_the_room_is_that_of_an_entry_and_who_reads_again_gets_no_more() -> None:
     number, over = [1], []
-    judging = Judging(lambda: number[0], lambda: over.append(number[0]), most=1500)
+    judging = Judging(lambda: number[0], lambda: over.append(number[0]), most=2200)
     judging.begin()
     ask(judging, Looking("b"))
     assert (judging.is_over, over) == (False, [])
     judging.begin()
-    ask(judging, Looking("b", 10))
+    ask(judging, Looking("b", 5))
     assert (judging.is_over, over) == (True, [1])
     number[0] = 2
     assert not judging.is_over
     judging.begin()
-    assert judging.left == 1500
+    assert judging.left == 2200
 
 
 def test_a_record_that_is_gone_is_not_wanted_and_costs_nothing() -> None:

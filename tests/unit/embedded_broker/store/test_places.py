@@ -6,16 +6,20 @@ import pytest
 
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.lifecycle.repair import repair_store
+from embedded_broker.store.commit_log import time_problem
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.places import destination, name_problem, place_problem
 from embedded_broker.store.side_files import DAMAGED_FOLDER
+from rocketmq_py.clock import LATEST_MS
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.store.store_tools import message, new_store
 
 FILE = 1024
+STORE_TIME_AT = 56
+"""Of a record with IPv4 hosts."""
 TOPIC = "orders"
 SKIP = {"damagedRecords": "skip"}
 NAMES = {
@@ -113,6 +117,56 @@ def test_a_queue_number_that_no_topic_can_have_is_damage(clean: bool, bit: int) 
     assert store.message(TOPIC, 0, 5) is not None
     store.close()
     assert fs.list(f"consumequeue/{TOPIC}") == ["0"]
+
+
+def _flip_time(fs: FileSystem, at: int, bit: int) -> None:
+    """Turn one bit of the store time of the record that begins at an offset."""
+    segment = fs.open_segment(f"commitlog/{at - at % FILE:020d}", FILE, create=False)
+    place = at % FILE + STORE_TIME_AT + 7 - bit // 8
+    segment.write(place, bytes([segment.view(place, 1)[0] ^ 1 << bit % 8]))
+    segment.sync()
+    segment.close()
+
+
+IMPOSSIBLE = [49, 55, 62, 63]
+"""Bits that lead behind the year 9999, or before 1970."""
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize("bit", IMPOSSIBLE)
+def test_a_store_time_that_no_message_can_have_is_damage(clean: bool, bit: int) -> None:
+    fs = MemoryFileSystem()
+    offsets = _store_with(fs, TOPIC, clean=clean)
+    _flip_time(fs, offsets[2], bit)
+    with pytest.raises(StoreDamagedError, match=f"at {offsets[2]} .*rocketmq-py store repair"):
+        new_store(fs)
+    store = new_store(fs, config=SKIP)
+    assert any(f"at {offsets[2]} (store time " in line for line in store.problems)
+    assert store.message(TOPIC, 0, 2) is None
+    assert store.message(TOPIC, 0, 5) is not None
+    assert store.last_store_timestamp <= LATEST_MS
+    store.close()
+
+
+@pytest.mark.parametrize("bit", IMPOSSIBLE)
+def test_a_store_with_an_impossible_store_time_is_repaired(tmp_path: Path, bit: int) -> None:
+    fs = DirectoryFileSystem(tmp_path)
+    offsets = _store_with(fs, TOPIC, clean=False)
+    _flip_time(fs, offsets[2], bit)
+    sizes = {"mappedFileSizeCommitLog": FILE, "mappedFileSizeConsumeQueue": 100}
+    sizes |= {"maxHashSlotNum": 8, "maxIndexNum": 16}
+    assert repair_store(Path(fs.root), config=sizes).damaged_places == 1
+    store = new_store(fs)
+    assert store.problems == []
+    assert store.message(TOPIC, 0, 5) is not None
+    store.close()
+
+
+def test_a_store_time_of_1970_or_of_the_year_9999_is_none_of_a_damaged_message() -> None:
+    for time_ms in (0, LATEST_MS):
+        assert time_problem(time_ms) is None
+    for time_ms in (-1, LATEST_MS + 1):
+        assert str(time_ms) in str(time_problem(time_ms))
 
 
 @pytest.mark.parametrize("name", ["or.ders/0", f"{TOPIC}/x", f"{TOPIC}/-1", f"{TOPIC}/007"])

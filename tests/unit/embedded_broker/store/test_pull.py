@@ -97,6 +97,7 @@ class OddNumbers:
     codes: frozenset[int] | None
     seen: list[int] = field(factory=list)
     reads_properties = True
+    steps = 0
 
     def accepts(self, _entry: Entry, properties: Mapping[str, str] | None) -> bool:
         assert properties is not None

@@ -19,13 +19,13 @@ from rocketmq_py.protocol.message_codec import (
     MAGIC_V2,
     decode_batch,
     decode_record,
-    decode_record_properties,
     decode_records,
     encode_batch,
     encode_neighbours,
     iter_records,
+    record_properties,
 )
-from rocketmq_py.protocol.properties import encode_properties
+from rocketmq_py.protocol.properties import decode_properties, encode_properties
 from tests.records import encode_record
 
 V4 = pack_host("127.0.0.1", 10911)
@@ -223,14 +223,14 @@ def test_properties_are_read_alone_as_with_the_rest(
     topic: str, born_host: bytes, properties: bytes
 ) -> None:
     data = record(topic=topic, born_host=born_host, properties=properties, body=b"z" * 70_000)
-    found = decode_record_properties(memoryview(data))
+    found = decode_properties(record_properties(memoryview(data)))
     assert found == decode_record(data).properties
     assert bool(found) is bool(properties)
     for size in (0, 50, 83, 84, 90, len(data) - 1):
         with pytest.raises(RecordError):
-            decode_record_properties(data[:size])
+            record_properties(data[:size])
     with pytest.raises(RecordError):
-        decode_record_properties(data + b"more")
+        record_properties(data + b"more")
 
 
 def outcome(read: Callable[[], dict[str, str]]) -> dict[str, str] | str:
@@ -245,7 +245,7 @@ def outcome(read: Callable[[], dict[str, str]]) -> dict[str, str] | str:
 def test_properties_of_what_is_no_record_are_refused_by_name_or_read(data: bytes, at: int) -> None:
     whole = bytearray(record())
     whole[at : at + len(data)] = data
-    found = outcome(lambda: decode_record_properties(whole))
+    found = outcome(lambda: decode_properties(record_properties(whole)))
     with_the_rest = outcome(lambda: decode_records(whole)[0].properties)
     if isinstance(found, str):
         assert found in {"size", "properties length"}

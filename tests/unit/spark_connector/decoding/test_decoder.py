@@ -19,7 +19,7 @@ from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.sysflag import CompressionType, with_compression
 from spark_connector.decoding.decoder import Decoder
 from spark_connector.decoding.property_table import SameNames, property_table
-from spark_connector.decoding.read_columns import projection
+from spark_connector.decoding.read_columns import MS_MAX, projection
 from tests.unit.spark_connector.conftest import RecordMaker, record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -107,6 +107,19 @@ def test_every_column_shows_what_a_client_sees(make_record: RecordMaker) -> None
     assert (row["body"], row["value"], row["store_size"]) == (b"hello", "hello", len(raw))
     assert dict(row["properties"]) == properties  # type: ignore[call-overload]
     assert row["property"] == {"a": "x", "none": None}
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(("time_ms", "shown_ms"), [(2**63 - 1, MS_MAX), (-(2**63), -MS_MAX)])
+def test_a_time_that_no_timestamp_can_hold_is_shown_as_the_first_or_the_last_one(
+    fast: bool, time_ms: int, shown_ms: int
+) -> None:
+    deliver_at = {"TIMER_OUT_MS": "-999999999999999999"}
+    raw = record(0, b"", deliver_at, store_timestamp=time_ms)
+    schema = pa.schema([("store_timestamp", TIME), ("timestamp", pa.int64()), ("deliver_at", TIME)])
+    found, _ = decoder(schema, fast=fast).decode(raw, 100)
+    numbers = [column.cast(pa.int64()).to_pylist() for column in found.columns]
+    assert numbers == [[shown_ms * 1000], [time_ms], [-MS_MAX * 1000]]
 
 
 def odd_records() -> list[bytes]:

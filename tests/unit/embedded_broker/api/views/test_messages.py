@@ -56,6 +56,18 @@ def test_a_topic_larger_than_one_hold_of_the_door_is_read_whole(broker: Embedded
     assert len(broker.messages.in_topic("T")) == 2000
 
 
+def test_pages_together_are_what_the_topic_holds(
+    broker: EmbeddedBroker, clock: VirtualClock
+) -> None:
+    for number in range(7):
+        broker.send("T", b"%d" % number, queue=number % 2)
+        clock.advance(1)
+    pages = [broker.messages.page("T", skip=skip, limit=3) for skip in (0, 3, 6, 9)]
+    assert [one.count for one in pages] == [7] * 4
+    found = [[one.body for one in page.messages] for page in pages]
+    assert found == [[b"0", b"1", b"2"], [b"3", b"4", b"5"], [b"6"], []]
+
+
 @frozen
 class Received:
     """Any object that a client library gives."""

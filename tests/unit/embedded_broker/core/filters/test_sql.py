@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from embedded_broker.core.filters import Filters, SqlFilter
 from embedded_broker.core.filters.sql import sql_filter
 from embedded_broker.core.filters.sql_parser import LENGTH_MAX, NESTED_MAX
+from embedded_broker.core.filters.sql_terms import STEPS_MAX
 from embedded_broker.core.refusals import Reason, Refused
 from rocketmq_py.errors import BodyError
 from tests.golden.sql.make import WORDS
@@ -112,6 +113,39 @@ def test_an_expression_has_bounds_that_its_error_names() -> None:
         sql_filter("x" * (LENGTH_MAX + 1), NO_CODES)
 
 
+@pytest.mark.parametrize(
+    ("expression", "steps"),
+    [
+        ("TRUE", 1),
+        ("a = 'x'", 3),
+        ("1 < 2 AND 3 < 4", 7),
+        ("NOT NOT (a IS NULL)", 4),
+        ("a NOT CONTAINS ''", 2),
+        ("a BETWEEN 1 AND 2", 7),  # which compares twice
+        ("a NOT BETWEEN 1 AND 2", 7),
+        (f"a = '{'x' * 1600}'", 103),
+        (f"a IN ('{'x' * 800}', '{'y' * 800}')", 102),
+    ],
+)
+def test_a_filter_knows_how_many_steps_it_takes_for_a_message(expression: str, steps: int) -> None:
+    assert sql_filter(expression, NO_CODES).steps == steps
+
+
+@pytest.mark.parametrize("inside", ["BETWEEN", "NOT BETWEEN"])
+def test_an_expression_whose_steps_double_with_each_word_is_refused(inside: str) -> None:
+    doubling = "1"
+    for _ in range(NESTED_MAX // 2 - 1):
+        doubling = f"-({doubling} {inside} 1 AND 2)"
+    with pytest.raises(BodyError, match=rf"takes \d+ steps.*at most {STEPS_MAX}"):
+        sql_filter(f"{doubling} IS NULL", NO_CODES)
+
+
+def test_the_longest_expression_without_doubling_has_fewer_steps_than_are_allowed() -> None:
+    for condition in ("1=1 OR ", "a BETWEEN 1 AND 2 OR ", "-a IS NULL OR "):
+        many = (condition * LENGTH_MAX)[: LENGTH_MAX - 40].rpartition("OR")[0] + "OR TRUE"
+        assert sql_filter(many, NO_CODES).steps < STEPS_MAX
+
+
 def test_a_message_matches_only_when_the_expression_is_true() -> None:
     found = sql_filter("a > 5 AND b IN ('x', 'y')", NO_CODES)
     assert found.matches({"a": "7", "b": "x"})
@@ -164,3 +198,22 @@ def test_switched_off_it_refuses_also_what_it_has_read() -> None:
         assert caught.value.reason is Reason.FAILED
     filters.check("TAG", "a = 1")
     assert filters.of("TAG", "a")
+
+
+@pytest.mark.parametrize("number", ["{}", "{}.{}", ".{}", "1e{}", "0x{}", "0x{}.{}p1", "0x.{}"])
+@pytest.mark.parametrize("condition", ["a > 1.5", "a > b", "a = 1", "a = 3000000000"])
+def test_a_text_of_a_million_digits_that_is_no_number_is_looked_at_once(
+    condition: str, number: str
+) -> None:
+    """Each digit once: to look at all of them for each digit would take days."""
+    digits = "1" * 1_000_000
+    wanted = sql_filter(condition, NO_CODES)
+    assert not wanted.matches({"a": number.format(digits, digits) + "x", "b": "1"})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1.", "1"), (".5", "0.5"), ("1.5e1f", "15"), ("0x1.8p1", "3"), ("0xFp0D", "15")],
+)
+def test_a_text_is_a_number_in_every_form_of_java(text: str, value: str) -> None:
+    assert sql_filter("a >= b AND a <= b", NO_CODES).matches({"a": text, "b": value})

@@ -322,6 +322,10 @@ def test_the_broker_s_own_views_show_single_messages(
     assert [one.body for one in found] == [b"a0", b"a1", b"a2", b"b0", b"b1", b"alone", b"c0"]
     assert [one.offset for one in found] == list(range(7))
     assert broker.topics["B"].count() == 7
+    for size in (1, 2, 4):  # pages begin and end inside of batches
+        pages = [broker.messages.page("B", skip=skip, limit=size) for skip in range(0, 8, size)]
+        assert [one.count for one in pages] == [7] * len(pages)
+        assert [one for page in pages for one in page.messages] == found
 
 
 def test_what_a_group_has_not_read_is_counted_in_messages(
