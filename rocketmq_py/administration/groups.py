@@ -34,6 +34,7 @@ from rocketmq_py.administration.values import (
     MemberState,
     Subscription,
     moment,
+    span,
 )
 from rocketmq_py.errors import (
     ConfigError,
@@ -75,7 +76,7 @@ def _settings(config: SubscriptionGroupConfig) -> GroupSettings:
         ordered=bool(config.consume_message_orderly),
         retry_queues=config.retry_queue_nums,
         retry_max_times=config.retry_max_times,
-        consume_timeout=fresh.consume_timeout if minutes is None else minutes * _MINUTE,
+        consume_timeout=fresh.consume_timeout if minutes is None else span(minutes * 60_000),
     )
 
 
@@ -322,8 +323,7 @@ async def consume_now(
             topic=message.topic,
         )
     )
-    spent = timedelta(milliseconds=told.spent_time_mills)
-    return ConsumedNow(told.consume_result, told.remark, spent)
+    return ConsumedNow(told.consume_result, told.remark, span(told.spent_time_mills))
 
 
 async def address_of(servers: Servers, message: MessageExt) -> str:

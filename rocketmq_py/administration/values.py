@@ -27,6 +27,14 @@ def moment(epoch_ms: int) -> datetime | None:
         return None  # no calendar has the year
 
 
+def span(milliseconds: int) -> timedelta:
+    """Give a span of time that a peer tells; the longest there is for one that is too long."""
+    try:
+        return timedelta(milliseconds=max(0, milliseconds))
+    except OverflowError:
+        return timedelta.max
+
+
 def milliseconds_of(at: datetime, name: str) -> int:
     """Give the epoch milliseconds of an aware time; TypeError for another one."""
     if not isinstance(at, datetime) or at.tzinfo is None:
