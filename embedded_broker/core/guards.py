@@ -19,7 +19,13 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.peer import Peer, is_loopback
 from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import HOLDING_TOPICS, RETRY_PREFIX, is_retry_topic
+from rocketmq_py.protocol.names import (
+    HOLDING_TOPICS,
+    RETRY_PREFIX,
+    is_broker_topic,
+    is_retry_topic,
+    is_system_group,
+)
 from rocketmq_py.protocol.properties import Prop
 
 
@@ -53,13 +59,25 @@ class Resource(NamedTuple):
 def topic_resource(name: str) -> Resource:
     """Give what a right to a topic must name.
 
-    A retry topic belongs to its group. Where messages of all topics wait is the cluster's.
+    A retry topic belongs to its group. Where messages of all topics wait is the cluster's, and so
+    is what a broker notes for itself, such as the pops of all groups.
     """
     if is_retry_topic(name):
-        return Resource(ResourceKind.GROUP, name.removeprefix(RETRY_PREFIX))
-    if name in HOLDING_TOPICS:
+        return group_resource(name)
+    if is_broker_topic(name):
         return Resource(ResourceKind.CLUSTER)
     return Resource(ResourceKind.TOPIC, name)
+
+
+def group_resource(name: str) -> Resource:
+    """Give what a right to a group must name, by itself or as that of a retry topic.
+
+    The groups in whose name a broker reads its own topics are the cluster's.
+    """
+    group = name.removeprefix(RETRY_PREFIX)
+    if is_system_group(group):
+        return Resource(ResourceKind.CLUSTER)
+    return Resource(ResourceKind.GROUP, group)
 
 
 class Claim(Protocol):

@@ -7,7 +7,6 @@ Read on: ``produce.py``, who asks here first.
 
 from collections.abc import Mapping
 from random import Random
-from typing import Final
 
 from attrs import define, field
 
@@ -28,8 +27,7 @@ from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.names import (
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
-    SLICE_TIMER_TOPIC,
-    TIMER_TOPIC,
+    is_broker_topic,
     topic_problem,
 )
 from rocketmq_py.protocol.properties import Prop
@@ -39,8 +37,6 @@ from rocketmq_py.protocol.sysflag import (
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
 )
-
-_FORBIDDEN_TOPICS: Final = NOT_SENDABLE_TOPICS | {TIMER_TOPIC, SLICE_TIMER_TOPIC}
 
 
 @define(eq=False, kw_only=True)
@@ -65,12 +61,13 @@ class SendGate:
         """Give the topic to write to, created if need be, or refuse the message.
 
         A topic that exists has a legal name. Refused, in this order: a broker without write
-        permission, a topic no client may send to, a bad name, an unknown topic that cannot be
-        created, a topic without write permission, a queue beyond the topic's, an empty body.
+        permission, a topic no client may send to (a broker acts on what lies in its own), a bad
+        name, an unknown topic that cannot be created, a topic without write permission, a queue
+        beyond the topic's, an empty body.
         """
         name = message.topic
         self.check_writable()
-        if name in _FORBIDDEN_TOPICS:
+        if name in NOT_SENDABLE_TOPICS or is_broker_topic(name):
             raise Refused(Reason.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
         topic = self._topics.get(name)
         if topic is None:

@@ -253,9 +253,14 @@ def test_a_broker_that_nobody_else_reaches_asks_no_guard(broker: EmbeddedBroker)
         ("%DLQ%G", Resource(ResourceKind.TOPIC, "%DLQ%G")),
         ("rmq_sys_wheel_timer", Resource(ResourceKind.CLUSTER)),
         ("RMQ_SYS_TRANS_HALF_TOPIC", Resource(ResourceKind.CLUSTER)),
+        ("rmq_sys_REVIVE_LOG_C", Resource(ResourceKind.CLUSTER)),
+        ("rmq_sys_SYNC_BROKER_MEMBER_b", Resource(ResourceKind.CLUSTER)),
+        ("rmq_sys_TRACE_DATA_eu", Resource(ResourceKind.TOPIC, "rmq_sys_TRACE_DATA_eu")),
+        ("RMQ_SYS_TRACE_TOPIC", Resource(ResourceKind.TOPIC, "RMQ_SYS_TRACE_TOPIC")),
+        ("%RETRY%CID_RMQ_SYS_TRANS", Resource(ResourceKind.CLUSTER)),
     ],
 )
-def test_a_retry_topic_is_its_groups_and_one_that_holds_messages_of_all_the_clusters(
+def test_a_retry_topic_is_its_groups_and_what_a_broker_keeps_for_itself_the_clusters(
     topic: str, about: Resource
 ) -> None:
     assert topic_resource(topic) == about

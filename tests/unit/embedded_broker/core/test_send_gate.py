@@ -46,6 +46,8 @@ def message(topic: str = "T", body: bytes = b"x", **terms: object) -> Incoming:
         (message("no such"), {"brokerPermission": 4}, Reason.NO_PERMISSION, "brokerPermission=4"),
         (message("SCHEDULE_TOPIC_XXXX"), {}, Reason.NO_PERMISSION, "forbidden"),
         (message("rmq_sys_wheel_timer"), {}, Reason.NO_PERMISSION, "forbidden"),
+        (message("rmq_sys_REVIVE_LOG_C"), {}, Reason.NO_PERMISSION, "forbidden"),
+        (message("rmq_sys_SYNC_BROKER_MEMBER_b"), {}, Reason.NO_PERMISSION, "forbidden"),
         (message("no such"), {}, Reason.INVALID_PARAMETER, "no such"),
         (message("N", template="T"), {}, Reason.TOPIC_NOT_EXIST, "defaultTopic[T]"),
         (message("R", b"", queue_id=9), {}, Reason.NO_PERMISSION, "perm=4"),

@@ -56,6 +56,7 @@ def test_a_change_is_never_about_nothing(code: int) -> None:
 
 ACKS = json.dumps({"brokerName": "b", "acks": [{"c": "G", "t": "%RETRY%G"}, {"c": "H", "t": "T"}]})
 SUBJECT = b'{"topic":"T","consumerGroup":"G"}'
+OF_A_BROKER = b'{"topic":"SCHEDULE_TOPIC_XXXX","consumerGroup":"G"}'
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,10 @@ SUBJECT = b'{"topic":"T","consumerGroup":"G"}'
         (400, {}, SUBJECT, Action.SUB, [topic("T"), group("G")]),
         (401, {}, SUBJECT, Action.UPDATE, [topic("T"), group("G")]),
         (200151, {}, ACKS.encode(), Action.SUB, [group("G"), topic("T"), group("H")]),
+        (400, {}, OF_A_BROKER, Action.SUB, [*CLUSTER, group("G")]),
+        (18, {}, b'{"topicConfigList":[{"topicName":""}]}', Action.CREATE, list(CLUSTER)),
+        (207, {"groupName": "CID_RMQ_SYS_REVIVE_GROUP"}, b"", Action.DELETE, list(CLUSTER)),
+        (11, {"topic": "rmq_sys_REVIVE_LOG_c"}, b"", Action.SUB, list(CLUSTER)),
         (34, {}, b"no JSON", Action.SUB, list(CLUSTER)),
         (34, {}, b" " * (BODY_MAX + 1), Action.SUB, list(CLUSTER)),
         (400, {}, b"[]", Action.SUB, list(CLUSTER)),
