@@ -26,6 +26,7 @@ from rocketmq_py.protocol.bodies.groups import LockBatchRequest
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.lenient_json import loads_lenient
+from rocketmq_py.protocol.names import is_retry_topic
 
 Names = Callable[[bytes], Iterator[Resource]]
 """What the body of a request is about."""
@@ -333,7 +334,7 @@ def _wanted_with_one(code: int, name: str | None) -> Wanted:
 def _wanted_with(meaning: Meaning, fields: Mapping[str, str]) -> Wanted:
     action = meaning.action
     named = [one for name in meaning.fields if name in fields for one in _named(name, fields)]
-    if action is _PUB and named and named[0].kind is ResourceKind.GROUP:
+    if action is _PUB and named and is_retry_topic(named[0].name):
         action = _SUB  # a consumer sends what it could not handle to its retry topic
     return Wanted(action, tuple(named) or meaning.about_nothing, meaning.also)
 

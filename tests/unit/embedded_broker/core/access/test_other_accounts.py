@@ -119,6 +119,10 @@ class World:
         self.session = session
         self.peers = {name: peers.Peer("10.1.2.3") for name in (ANN, BOB, ROOT)}
 
+    @property
+    def knows_pop(self) -> bool:
+        return RequestCode.POP_MESSAGE not in self.broker._parts().profile.unsupported_codes
+
     def ask(
         self, who: str, code: int, fields: Mapping[str, str], body: bytes = b""
     ) -> RemotingCommand | None:
@@ -171,6 +175,8 @@ class World:
         for level in (18, -1):
             fields = {"offset": str(first.commit_log_offset), "group": "GB"}
             self.must(BOB, RequestCode.CONSUMER_SEND_MSG_BACK, fields | {"delayLevel": str(level)})
+        if self.knows_pop:
+            assert MARK in self.pop(BOB, "GB", HIS)
 
     def pop(self, who: str, group: str, topic: str) -> bytes:
         """Pop all that a topic has, and give what the answers carry."""
@@ -209,9 +215,18 @@ def profile() -> str:
     return "rocketmq-5.x"
 
 
+@pytest.fixture
+def options() -> dict[str, object]:
+    """Settings of the broker; a test may name some."""
+    return {}
+
+
 @pytest.fixture(params=list(KINDS))
 def world(
-    request: pytest.FixtureRequest, start_broker: Callable[..., EmbeddedBroker], profile: str
+    request: pytest.FixtureRequest,
+    start_broker: Callable[..., EmbeddedBroker],
+    profile: str,
+    options: dict[str, object],
 ) -> World:
     session = VirtualClock()
     broker = start_broker(
@@ -220,6 +235,7 @@ def world(
         topics=[HERS, HIS],
         profile=profile,
         session_clock=session,
+        config=options,
     )
     world = World(broker, session)
     world.fill()
@@ -387,6 +403,35 @@ def test_topics_where_messages_of_all_wait_are_the_administrators(world: World, 
     assert "brokerPermission" not in (answer.remark or "")
 
 
+V2 = {"enableRetryTopicV2": True}
+
+
+@pytest.mark.parametrize("options", [{}, V2], ids=["v1", "v2"])
+def test_retry_topics_of_a_group_are_read_and_written_by_who_may_read_what_it_popped(
+    world: World, options: dict[str, object]
+) -> None:
+    world.let_time_pass()
+    popped = "%RETRY%GB+BB" if options else "%RETRY%GB_BB"
+    topics = {one.topic for one in world.stored() if one.body == MARK} - HOLDING_TOPICS
+    assert {HIS, "%RETRY%GB", "%DLQ%GB", popped} == topics
+    query = {"key": KEY, "maxNum": "32", "beginTimestamp": "0", "endTimestamp": str(2**62)}
+    for topic in topics:
+        for code, fields in (
+            (RequestCode.PULL_MESSAGE, pull_fields(topic, consumerGroup="GA")),
+            (RequestCode.LITE_PULL_MESSAGE, pull_fields(topic, consumerGroup="GA")),
+            (RequestCode.QUERY_MESSAGE, query | {"topic": topic}),
+            (RequestCode.SEND_MESSAGE_V2, send_fields(topic)),
+        ):
+            answer = world.ask(ANN, code, fields)
+            assert answer is not None
+            assert answer.code in {ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION}, topic
+        assert MARK not in world.pop(ANN, "GA", topic)
+    assert MARK not in world.heard(ANN)
+    answer = world.ask(BOB, RequestCode.PULL_MESSAGE, pull_fields(popped, consumerGroup="GB"))
+    assert answer is not None
+    assert MARK in answer.body
+
+
 def revive_entries(world: World) -> list[CheckPoint | Ack]:
     """What Bob's pops would need: check points of all that is his, and acks of his pops."""
     now_ms = world.broker.clock.now_ms
@@ -428,7 +473,6 @@ def revive_entries(world: World) -> list[CheckPoint | Ack]:
 @pytest.mark.parametrize("who", [ANN, ROOT])
 def test_nobody_sends_check_points_and_acks_to_the_revive_topic(world: World, who: str) -> None:
     """Such a check point would copy whatever it names to a topic of Ann's group."""
-    assert MARK in world.pop(BOB, "GB", HIS)
     before = [one.topic for one in world.stored() if one.body == MARK]
     for entry in revive_entries(world):
         tag = "ck" if isinstance(entry, CheckPoint) else "ack"
