@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rocketmq_py.protocol.pop_handles import (
+    GroupAndTopic,
     OrderCount,
     OrderCounts,
     PopHandle,
@@ -107,10 +108,10 @@ def test_offsets_that_cannot_be_read_are_named(
 
 def test_a_retry_topic_tells_every_group_and_topic_it_may_be_of() -> None:
     for group, topic in (("shop", "orders"), ("my_shop", "new_orders"), ("a__b", "_c")):
-        assert list(pops_of_retry_topic(pop_retry_topic(topic, group, v2=True))) == [
-            ((group, topic), True)
-        ]
-        assert ((group, topic), False) in pops_of_retry_topic(pop_retry_topic(topic, group))
+        pop = GroupAndTopic(group, topic)
+        newer, older = (pop_retry_topic(topic, group, v2=v2) for v2 in (True, False))
+        assert list(pops_of_retry_topic(newer)) == [(pop, True)]
+        assert (pop, False) in pops_of_retry_topic(older)
     assert list(pops_of_retry_topic("%RETRY%shop")) == []
 
 

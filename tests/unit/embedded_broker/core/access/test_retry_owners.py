@@ -152,7 +152,7 @@ def test_a_pull_that_waits_is_judged_again_when_there_is_a_message(
         "sysFlag": str(int(PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION)),
         "suspendTimeoutMillis": str(2**40),
     }
-    answer = world.ask(ANN, RequestCode.PULL_MESSAGE, pull_fields(popped, **waiting))
+    answer = world.ask(ANN, RequestCode.PULL_MESSAGE, pull_fields(popped) | waiting)
     assert answer is None
     world.fill()
     world.let_time_pass()
