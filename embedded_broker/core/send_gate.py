@@ -25,6 +25,7 @@ from rocketmq_py.protocol.delay import has_delay
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.names import (
+    HOLDING_TOPICS,
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
     is_broker_topic,
@@ -63,11 +64,12 @@ class SendGate:
         A topic that exists has a legal name. Refused, in this order: a broker without write
         permission, a topic no client may send to (a broker acts on what lies in its own), a bad
         name, an unknown topic that cannot be created, a topic without write permission, a queue
-        beyond the topic's, an empty body.
+        beyond the topic's, an empty body. Another broker may send what is due there.
         """
         name = message.topic
         self.check_writable()
-        if name in NOT_SENDABLE_TOPICS or is_broker_topic(name):
+        is_own = is_broker_topic(name) and not message.terms.is_escaped
+        if is_own or name in NOT_SENDABLE_TOPICS or name in HOLDING_TOPICS:
             raise Refused(Reason.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
         topic = self._topics.get(name)
         if topic is None:

@@ -65,6 +65,15 @@ def test_the_first_check_that_fails_refuses(
     assert piece in refused.value.remark
 
 
+def test_another_broker_sends_what_is_due_there_but_nothing_that_waits() -> None:
+    """A slave that acts as master (`EscapeBridge`) sends check points of pops, too."""
+    name = "rmq_sys_REVIVE_LOG_C"
+    assert gate().topic_for(message(name, is_escaped=True)).topic_name == name
+    for waiting in ("rmq_sys_wheel_timer", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"):
+        with pytest.raises(Refused, match="forbidden"):
+            gate().topic_for(message(waiting, is_escaped=True))
+
+
 def test_an_empty_body_passes_in_4_9() -> None:
     assert gate("rocketmq-4.9").topic_for(message(body=b"")).topic_name == "T"
 

@@ -476,8 +476,11 @@ def test_nobody_sends_check_points_and_acks_to_the_revive_topic(world: World, wh
     before = [one.topic for one in world.stored() if one.body == MARK]
     for entry in revive_entries(world):
         tag = "ck" if isinstance(entry, CheckPoint) else "ack"
-        for properties in ({"TAGS": tag}, {"TAGS": tag, "TIMER_DELAY_MS": "1000"}):
-            fields = send_fields(REVIVE, properties)
+        plain = send_fields(REVIVE, {"TAGS": tag})
+        ways = [plain, send_fields(REVIVE, {"TAGS": tag, "TIMER_DELAY_MS": "1000"})]
+        if who == ANN:  # as whom other brokers send
+            ways.append(plain | {"a": "InnerProducerGroup_b_0"})
+        for fields in ways:
             body = entry.encode(standard=True)
             answer = world.ask(who, RequestCode.SEND_MESSAGE_V2, fields, body)
             assert answer is not None
