@@ -19,7 +19,12 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.peer import Peer, is_loopback
 from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import HOLDING_TOPICS, RETRY_PREFIX, is_retry_topic
+from rocketmq_py.protocol.names import (
+    HOLDING_TOPICS,
+    RETRY_PREFIX,
+    is_broker_topic,
+    is_system_group,
+)
 from rocketmq_py.protocol.properties import Prop
 
 
@@ -53,13 +58,24 @@ class Resource(NamedTuple):
 def topic_resource(name: str) -> Resource:
     """Give what a right to a topic must name.
 
-    A retry topic belongs to its group. Where messages of all topics wait is the cluster's.
+    Where messages of all topics wait is the cluster's, and so is what a broker notes for itself,
+    such as the pops of all groups. A retry topic stays one: whose it is depends on the groups and
+    topics that there are (``core/access/retry_owners.py``).
     """
-    if is_retry_topic(name):
-        return Resource(ResourceKind.GROUP, name.removeprefix(RETRY_PREFIX))
-    if name in HOLDING_TOPICS:
+    if is_broker_topic(name):
         return Resource(ResourceKind.CLUSTER)
     return Resource(ResourceKind.TOPIC, name)
+
+
+def group_resource(name: str) -> Resource:
+    """Give what a right to a group must name; the name may be that of its retry topic.
+
+    The groups in whose name a broker reads its own topics are the cluster's.
+    """
+    group = name.removeprefix(RETRY_PREFIX)
+    if is_system_group(group):
+        return Resource(ResourceKind.CLUSTER)
+    return Resource(ResourceKind.GROUP, group)
 
 
 class Claim(Protocol):
@@ -159,9 +175,13 @@ class Caller:
 
     def refusal(self, action: Action, topic: str, *also: Action) -> Refused | None:
         """Say why this caller may not do something with a topic; None: it may."""
+        return self._refusal(action, (topic_resource(topic),), also)
+
+    def _refusal(
+        self, action: Action, resources: Sequence[Resource], also: Sequence[Action] = ()
+    ) -> Refused | None:
         if self._peer.is_own or not self._guards.concern(action):
             return None
-        resources = (topic_resource(topic),)
         return self._guards.check(self._peer, action, resources, also=also, claim=self._claim)
 
     def may(self, action: Action, topic: str) -> bool:
@@ -171,6 +191,12 @@ class Caller:
     def demand(self, action: Action, topic: str, *also: Action) -> None:
         """Refuse an act on a topic that this caller has no right to."""
         refused = self.refusal(action, topic, *also)
+        if refused is not None:
+            raise refused
+
+    def demand_all(self, action: Action, resources: Sequence[Resource]) -> None:
+        """Refuse an act that needs rights to what the request does not name."""
+        refused = self._refusal(action, resources) if resources else None
         if refused is not None:
             raise refused
 

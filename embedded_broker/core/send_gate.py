@@ -7,7 +7,6 @@ Read on: ``produce.py``, who asks here first.
 
 from collections.abc import Mapping
 from random import Random
-from typing import Final
 
 from attrs import define, field
 
@@ -26,10 +25,10 @@ from rocketmq_py.protocol.delay import has_delay
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.names import (
+    HOLDING_TOPICS,
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
-    SLICE_TIMER_TOPIC,
-    TIMER_TOPIC,
+    is_broker_topic,
     topic_problem,
 )
 from rocketmq_py.protocol.properties import Prop
@@ -39,8 +38,6 @@ from rocketmq_py.protocol.sysflag import (
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
 )
-
-_FORBIDDEN_TOPICS: Final = NOT_SENDABLE_TOPICS | {TIMER_TOPIC, SLICE_TIMER_TOPIC}
 
 
 @define(eq=False, kw_only=True)
@@ -65,12 +62,14 @@ class SendGate:
         """Give the topic to write to, created if need be, or refuse the message.
 
         A topic that exists has a legal name. Refused, in this order: a broker without write
-        permission, a topic no client may send to, a bad name, an unknown topic that cannot be
-        created, a topic without write permission, a queue beyond the topic's, an empty body.
+        permission, a topic no client may send to (a broker acts on what lies in its own), a bad
+        name, an unknown topic that cannot be created, a topic without write permission, a queue
+        beyond the topic's, an empty body. Another broker may send what is due there.
         """
         name = message.topic
         self.check_writable()
-        if name in _FORBIDDEN_TOPICS:
+        is_own = is_broker_topic(name) and not message.terms.is_escaped
+        if is_own or name in NOT_SENDABLE_TOPICS or name in HOLDING_TOPICS:
             raise Refused(Reason.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
         topic = self._topics.get(name)
         if topic is None:

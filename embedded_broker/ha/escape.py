@@ -4,7 +4,8 @@ The bridge of a slave that acts as master, and of a broker that only delays. It 
 under the door, and a thread of its own asks a name server where the topic is, sends, and brings the
 answer back. After ``EscapeBridge`` and ``TopicRouteInfoManager``. What was sent and not answered in
 time may be there: it is sent again. Hops of long delays stay here, so that a recall finds its
-timer. Must not know: timers, levels, who is master. Read on:
+timer, and so do check points of pops, which name messages of this store. Must not know: timers,
+levels, who is master. Read on:
 ``embedded_broker/timer/delivery.py`` for what an answer means, ``request_line.py`` for the way.
 """
 
@@ -28,7 +29,7 @@ from rocketmq_py.protocol.bodies.topics import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import PERM_WRITE, RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
 from rocketmq_py.protocol.headers.send import send_fields
-from rocketmq_py.protocol.names import ESCAPE_PRODUCER_PREFIX, TIMER_TOPIC
+from rocketmq_py.protocol.names import ESCAPE_PRODUCER_PREFIX, TIMER_TOPIC, is_broker_topic
 from rocketmq_py.protocol.properties import OWN_TIMER_PROPERTIES, encode_properties
 
 logger = get_logger(__name__)
@@ -79,6 +80,7 @@ class EscapeBridge:
         self._group = f"{ESCAPE_PRODUCER_PREFIX}{name}_{broker_id}"
         self._own_address = address
         self._avoid = name if avoids_name else ""
+        self._keeps_pops = not avoids_name  # a slave's store takes nothing
         self._put_here = put_here
         self._answered = answered
         self._name_servers = lines_to(name_servers, version)
@@ -98,7 +100,7 @@ class EscapeBridge:
 
     def __call__(self, message: InnerMessage) -> PutResult | LatePut:
         """Take a message that is due, or hops."""
-        if message.topic == TIMER_TOPIC:
+        if message.topic == TIMER_TOPIC or (self._keeps_pops and is_broker_topic(message.topic)):
             return self._put_here(message)
         put = LatePut(is_promised=True)
         if self._is_closed:

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Final
 
 from embedded_broker.core import metrics
+from embedded_broker.core.access.plain import PlainAccess
+from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.access.user_administration import UserAdministration
 from embedded_broker.core.access.users import UserAccess
 from embedded_broker.core.consume import Consume
@@ -69,6 +71,7 @@ from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.logs import get_logger
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.handles import UniqIdGenerator
 
 logger = get_logger(__name__)
@@ -134,7 +137,8 @@ def install(parts: BrokerParts) -> None:
     )
     metrics.register(parts.statistics.registry, sources)
     _take_messages(parts)
-    _pop(parts, outside)
+    retry_owners = _guard(parts)
+    _pop(parts, outside, retry_owners)
     _register(parts)
 
 
@@ -210,7 +214,23 @@ def _register(parts: BrokerParts) -> None:
         "clusterName": parts.cluster_name,
     }
     PlainAccessProcessor(parts.accounts, place).register(parts.endpoint)
+
+
+def _guard(parts: BrokerParts) -> RetryOwners:
+    """Let accounts and users be asked for rights; give who knows whose the retry topics are."""
+    retry_owners = RetryOwners(
+        config=parts.config,
+        groups=parts.groups,
+        offsets=parts.offsets,
+        has_pop=RequestCode.POP_MESSAGE not in parts.profile.unsupported_codes,
+    )
+    if parts.accounts is not None:
+        parts.guards.append(PlainAccess(parts.accounts, retry_owners))
     _keep_users(parts)
+    if UserAccess.is_on(parts.config):
+        access = UserAccess(parts.config, parts.users, parts.cluster_name, retry_owners)
+        parts.guards.append(access)
+    return retry_owners
 
 
 def _keep_users(parts: BrokerParts) -> None:
@@ -226,8 +246,6 @@ def _keep_users(parts: BrokerParts) -> None:
             file.save(parts.users.to_document())
         except StoreError as error:
             logger.warning("users are not saved before they are changed: %s", error)
-    if UserAccess.is_on(parts.config):
-        parts.guards.append(UserAccess(parts.config, parts.users, parts.cluster_name))
     save = saving(parts.users.to_document, file.save)
     UserProcessor(UserAdministration(parts.users), save).register(parts.endpoint)
 
@@ -333,7 +351,7 @@ def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
     ).register()
 
 
-def _pop(parts: BrokerParts, outside: Outside) -> None:
+def _pop(parts: BrokerParts, outside: Outside, retry_owners: RetryOwners) -> None:
     """Make what hides messages and lets them come back, and answer the requests of POP."""
     config, clock, store, topics = parts.config, parts.clock, parts.store, parts.topics
     groups, offsets, waiters = parts.groups, parts.offsets, parts.consume.waiters
@@ -394,7 +412,9 @@ def _pop(parts: BrokerParts, outside: Outside) -> None:
         modes=parts.request_modes,
         queues_of=parts.queues_of,
     )
-    PopMessageProcessor(parts.endpoint, parts.taking, parts.looking, parts.session).register()
+    PopMessageProcessor(
+        parts.endpoint, parts.taking, parts.looking, parts.session, retry_owners
+    ).register()
     AckMessageProcessor(acks).register(parts.endpoint)
     QueryAssignmentProcessor(assignment).register(parts.endpoint)
 

@@ -16,7 +16,6 @@ from embedded_broker.clocks.clock import BrokerClock, VirtualClock
 from embedded_broker.clocks.driver import Track
 from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
-from embedded_broker.core.access.plain import PlainAccess
 from embedded_broker.core.guards import RemoteAdministration
 from embedded_broker.errors import StoreError
 from embedded_broker.ha.registration import Registration
@@ -225,8 +224,6 @@ class BrokerNode:
             self._arguments.put_hooks.run_before(store.hooks.listed)
             if is_reachable(self._arguments.host):
                 parts.guards.append(RemoteAdministration(parts.config))
-            if parts.accounts is not None:
-                parts.guards.append(PlainAccess(parts.accounts))
             store.listen(timers.topic, timers.on_arrival)
             parts.queues_of = namesrv.routes.readable_queues
             assembly.install(parts)

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, overload
 
-from embedded_broker.core.guards import Action, Resource, ResourceKind, topic_resource
+from embedded_broker.core.guards import (
+    Action,
+    Resource,
+    ResourceKind,
+    group_resource,
+    topic_resource,
+)
 from embedded_broker.core.refusals import Reason
 from embedded_broker.settings.profiles import Profile
 from rocketmq_py.errors import BodyError
@@ -20,7 +26,7 @@ from rocketmq_py.protocol.bodies.groups import LockBatchRequest
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.lenient_json import loads_lenient
-from rocketmq_py.protocol.names import RETRY_PREFIX
+from rocketmq_py.protocol.names import is_retry_topic
 
 Names = Callable[[bytes], Iterator[Resource]]
 """What the body of a request is about."""
@@ -74,20 +80,16 @@ _KINDS: Final[dict[str, tuple[ResourceKind, str]]] = {
 """What a header field names, and what separates several names."""
 
 
-def _group(name: str) -> Resource:
-    return Resource(ResourceKind.GROUP, name.removeprefix(RETRY_PREFIX))
-
-
 def _of_heartbeat(body: bytes) -> Iterator[Resource]:
     for consumer in HeartbeatData.decode(body).consumer_data_set:
-        yield _group(consumer.group_name)
+        yield group_resource(consumer.group_name)
         for subscription in consumer.subscription_data_set:
             yield topic_resource(subscription.topic)
 
 
 def _of_locks(body: bytes) -> Iterator[Resource]:
     locks = LockBatchRequest.decode(body)
-    yield _group(locks.consumer_group)
+    yield group_resource(locks.consumer_group)
     for queue in locks.mq_set:
         yield topic_resource(queue.topic)
 
@@ -109,20 +111,20 @@ def _of_acks(body: bytes) -> Iterator[Resource]:
     document: Any = loads_lenient(body)
     for ack in document.get("acks") or []:
         yield topic_resource(str(ack.get("t") or ack.get("topic") or ""))
-        yield _group(str(ack.get("c") or ack.get("consumerGroup") or ""))
+        yield group_resource(str(ack.get("c") or ack.get("consumerGroup") or ""))
 
 
 def _of_subject(body: bytes) -> Iterator[Resource]:
     """Name the topic and the group of the bodies of 400 and 401."""
     document: Any = loads_lenient(body)
     yield topic_resource(str(document.get("topic") or ""))
-    yield _group(str(document.get("consumerGroup") or ""))
+    yield group_resource(str(document.get("consumerGroup") or ""))
 
 
 def _of_subscription(body: bytes) -> Iterator[Resource]:
     """Name the group and the topic of the body of 46."""
     document: Any = loads_lenient(body)
-    yield _group(str(document.get("group") or ""))
+    yield group_resource(str(document.get("group") or ""))
     yield topic_resource(str((document.get("subscriptionData") or {}).get("topic") or ""))
 
 
@@ -181,10 +183,10 @@ _MEANINGS: Final[dict[int, Meaning]] = {
     RequestCode.DELETE_TOPIC_IN_BROKER: Meaning(_DELETE, ("topic",)),
     RequestCode.GET_TOPIC_CONFIG: Meaning(_GET, ("topic",)),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Meaning(
-        _CREATE, body=_listed("", "groupName", _group)
+        _CREATE, body=_listed("", "groupName", group_resource)
     ),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Meaning(
-        _CREATE, body=_listed("groupConfigList", "groupName", _group)
+        _CREATE, body=_listed("groupConfigList", "groupName", group_resource)
     ),
     RequestCode.DELETE_SUBSCRIPTIONGROUP: Meaning(_DELETE, ("groupName",)),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Meaning(_GET, ("group",)),
@@ -332,7 +334,7 @@ def _wanted_with_one(code: int, name: str | None) -> Wanted:
 def _wanted_with(meaning: Meaning, fields: Mapping[str, str]) -> Wanted:
     action = meaning.action
     named = [one for name in meaning.fields if name in fields for one in _named(name, fields)]
-    if action is _PUB and named and named[0].kind is ResourceKind.GROUP:
+    if action is _PUB and named and is_retry_topic(named[0].name):
         action = _SUB  # a consumer sends what it could not handle to its retry topic
     return Wanted(action, tuple(named) or meaning.about_nothing, meaning.also)
 
@@ -360,7 +362,8 @@ class _NamedInBody(Sequence[Resource]):
         if len(self._body) > BODY_MAX:
             return CLUSTER
         try:
-            return [one for one in dict.fromkeys(self._read(self._body)) if one.name]
+            named = dict.fromkeys(self._read(self._body))
+            return [one for one in named if one.name or one.kind is ResourceKind.CLUSTER]
         except (BodyError, AttributeError, TypeError, ValueError):
             return CLUSTER
 
@@ -377,7 +380,7 @@ class _NamedInBody(Sequence[Resource]):
 
 def _named(name: str, fields: Mapping[str, str]) -> Iterator[Resource]:
     kind, separator = _KINDS[name]
-    make = topic_resource if kind is ResourceKind.TOPIC else _group
+    make = topic_resource if kind is ResourceKind.TOPIC else group_resource
     value = fields[name]
     for one in value.split(separator) if separator else (value,):
         if one:

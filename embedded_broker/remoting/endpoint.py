@@ -283,7 +283,7 @@ class Endpoint:
 
     def _next_act(self, request: Request) -> GroupHandler | Callable[[], None]:
         """Ask guards and interceptors; give who handles the request, or what is to be done."""
-        refused = self._check(request)
+        refused = self.check(request)
         if refused is not None:
             return partial(self.respond, request, self.refusal(request.command, refused))
         for interceptor in self.interceptors:
@@ -295,7 +295,8 @@ class Endpoint:
             return handler
         return partial(self._handle_with, handler, request)
 
-    def _check(self, request: Request) -> Refused | None:
+    def check(self, request: Request) -> Refused | None:
+        """Ask the guards: when a request comes, and again when it has waited for a message."""
         connection, command, _ = request
         guards = self.guards
         if not guards or connection.is_own or not guards.concern(action_of(command.code)):

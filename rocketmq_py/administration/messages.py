@@ -43,7 +43,6 @@ from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.heartbeat import BROADCASTING, CONSUME_ACTIVELY, TAG
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.handles import decode_offset_id
-from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import iter_records
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP
 from rocketmq_py.send_result import MessageQueue
@@ -165,8 +164,11 @@ def _pull(queue: MessageQueue, offset: int, count: int = _AT_ONCE) -> Question[R
 def _messages(bodies: CallBodies, queue: MessageQueue, pulled: RawPull) -> list[MessageExt]:
     if not pulled.found:
         return []
-    records = (inner for one in iter_records(pulled.records) for inner in unwrap(one))
-    return [bodies.message(record, queue.broker_name) for record in records]
+    return [
+        message
+        for record in iter_records(pulled.records)
+        for message in bodies.messages(record, queue.broker_name)
+    ]
 
 
 def _check_count(count: int) -> None:

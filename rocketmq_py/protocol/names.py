@@ -139,6 +139,19 @@ def is_system_topic(topic: str) -> bool:
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
+def is_broker_topic(topic: str) -> bool:
+    """Say whether the topic is a broker's own: what waits lies there, or what it notes for itself.
+
+    Names that begin with `SYSTEM_TOPIC_PREFIX` are, but for trace topics, which clients fill.
+
+    >>> is_broker_topic("rmq_sys_REVIVE_LOG_c"), is_broker_topic("rmq_sys_TRACE_DATA_eu")
+    (True, False)
+    """
+    return topic in HOLDING_TOPICS or (
+        topic.startswith(SYSTEM_TOPIC_PREFIX) and not topic.startswith(TRACE_DATA_PREFIX)
+    )
+
+
 def is_system_group(group: str) -> bool:
     """Say whether the group belongs to RocketMQ itself (`MixAll.isSysConsumerGroup`)."""
     return group.startswith(SYSTEM_GROUP_PREFIX)

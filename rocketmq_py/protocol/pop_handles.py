@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
 from rocketmq_py.protocol.headers import read_int64
-from rocketmq_py.protocol.names import RETRY_PREFIX
+from rocketmq_py.protocol.names import GROUP_LENGTH_MAX_V4, RETRY_PREFIX, TOPIC_LENGTH_MAX
 
 ORDERED_REVIVE_QUEUE: Final = 999
 """The revive queue in handles of ordered pops, which have no check points."""
@@ -44,6 +44,35 @@ def normal_topic(topic: str, group: str) -> str:
         if topic.startswith(prefix):
             return topic.removeprefix(prefix)
     return topic
+
+
+class GroupAndTopic(NamedTuple):
+    """A group, and a topic that it pops from."""
+
+    group: str
+    topic: str
+
+
+def pops_of_retry_topic(retry_topic: str) -> Iterator[tuple[GroupAndTopic, bool]]:
+    """Give each group and topic whose retry topic this may be, and whether that is certain.
+
+    The older form leaves it open where group and topic meet. Longer names than there can be are
+    left out, so that a name of any length is read in the same time.
+
+    >>> list(pops_of_retry_topic("%RETRY%shop+my_orders"))
+    [(GroupAndTopic(group='shop', topic='my_orders'), True)]
+    >>> [one for one, _ in pops_of_retry_topic("%RETRY%a_b_c")]
+    [GroupAndTopic(group='a', topic='b_c'), GroupAndTopic(group='a_b', topic='c')]
+    """
+    rest = retry_topic.removeprefix(RETRY_PREFIX)
+    group, separator, topic = rest.partition(_V2)
+    if separator:
+        yield GroupAndTopic(group, topic), True
+        return
+    first, last = max(1, len(rest) - 1 - TOPIC_LENGTH_MAX), min(len(rest) - 2, GROUP_LENGTH_MAX_V4)
+    for at in range(first, last + 1):
+        if rest[at] == _V1:
+            yield GroupAndTopic(rest[:at], rest[at + 1 :]), False
 
 
 def retry_flag(topic: str) -> str:

@@ -7,10 +7,12 @@ names no topic or group needs some right. Must not know: files, codes, wires. Re
 ``embedded_broker/tables/accounts/plain.py``.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from attrs import define
 
+from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.guards import Action, Asked, Resource, ResourceKind
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.accounts.plain import Owned, Permission, PlainAccounts
@@ -33,6 +35,7 @@ class PlainAccess:
     """The guard of ACL 1; ``aclEnable``."""
 
     _accounts: PlainAccounts
+    _retry_owners: RetryOwners
 
     def check(self, asked: Asked) -> Refused | None:
         """Refuse what the sender may not do."""
@@ -51,11 +54,11 @@ class PlainAccess:
             return _refused(f"Check signature failed for accessKey={key}")
         if asked.action is _PUB and _TRACE in asked.resources:
             return None
-        return _judge(asked, owned)
+        return _judge(asked, self._retry_owners.resolved(asked.resources), owned)
 
 
-def _judge(asked: Asked, owned: Owned) -> Refused | None:
-    action, resources, account = asked.action, asked.resources, owned.account
+def _judge(asked: Asked, resources: Sequence[Resource], owned: Owned) -> Refused | None:
+    action, account = asked.action, owned.account
     changes = action in _CHANGES
     if account.admin:
         if changes or not owned.has_own:

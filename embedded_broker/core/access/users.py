@@ -10,6 +10,7 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.guards import Asked, ResourceKind
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig
@@ -25,6 +26,7 @@ class UserAccess:
     _config: BrokerConfig
     _users: UserTable
     _cluster_name: str
+    _retry_owners: RetryOwners
     _signs: bool = field(init=False)
     _judges: bool = field(init=False)
     _unsigned: frozenset[str] = field(init=False)
@@ -83,10 +85,11 @@ class UserAccess:
     def _judge(self, asked: Asked, user: AuthUser) -> str | None:
         name, host = user.username, asked.peer.remote[0]
         who = f"User:{name} has no permission to access"
-        if not asked.resources and not self._users.may_something(name):
+        resources = self._retry_owners.resolved(asked.resources)
+        if not resources and not self._users.may_something(name):
             return f"{who} anything from {host}, no matched policies."
         actions = [asked.action.value, *(action.value for action in asked.also)]
-        for resource in asked.resources:
+        for resource in resources:
             kind = resource.kind.value
             about = self._cluster_name if resource.kind is ResourceKind.CLUSTER else resource.name
             decision = self._users.decision(name, kind, about, actions, host)

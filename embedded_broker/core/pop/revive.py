@@ -354,9 +354,12 @@ class ReviveService:
     def _put_back(self, record: MessageRecord, point: CheckPoint) -> bool:
         v2 = self._config.flag("enableRetryTopicV2")
         copy = revived(record, point, self._store.store_host, v2=v2)
-        _, is_new = self._topics.ensure(copy.topic, RETRY_QUEUES)
-        if is_new and self._offsets.query(point.group, copy.topic, 0) == NOT_STORED:
-            self._offsets.commit(point.group, copy.topic, 0, 0)
+        self._topics.ensure(copy.topic, RETRY_QUEUES)
+        if self._offsets.query(point.group, copy.topic, 0) == NOT_STORED:
+            # Says that the group's messages lie there: access control asks (`RetryOwners`).
+            self._offsets.commit(
+                point.group, copy.topic, 0, max(self._store.min_offset(copy.topic, 0), 0)
+            )
         result = self._store.put(copy)
         if not result.ok:
             self.counters["put failed"] += 1

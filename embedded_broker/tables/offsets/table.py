@@ -42,6 +42,10 @@ class OffsetTable(Table):
         queues = self._offsets.get((group, topic))
         return NOT_STORED if queues is None else queues.get(queue_id, NOT_STORED)
 
+    def is_stored(self, group: str, topic: str) -> bool:
+        """Say whether a group has committed anything in a topic."""
+        return (group, topic) in self._offsets
+
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Store an offset as it is, backwards too."""
         key = (group, topic)

@@ -13,11 +13,10 @@ from rocketmq_py.client.queue_requests import RawPull
 from rocketmq_py.errors import BodyTooLargeError, RemotingCommandException
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
-from rocketmq_py.protocol.inner_batch import is_wrapped, unwrap
+from rocketmq_py.protocol.inner_batch import added_size, is_wrapped, unwrap
 from rocketmq_py.protocol.message_codec import MessageRecord, iter_records
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.protocol.properties import Prop
-from rocketmq_py.protocol.sysflag import COMPRESSED
 from rocketmq_py.send_result import MessageQueue
 
 
@@ -43,8 +42,9 @@ def receive(
     """Make the messages of one answer; empty `tags` let every message pass.
 
     A batch that is one record (BatchCQ topics) becomes its messages from `asked_offset` on; Java
-    gives those before it once more. Compressed batches must be decompressed for it, together to
-    no more than an answer can hold: the next ones are left to the next answer. One that cannot be
+    gives those before it once more. A few bytes can be many messages, and many bytes where a batch
+    is compressed: once those of an answer take as much memory as the largest answer, the next
+    batches are left to the next answer. One that cannot be
     taken apart is given as it is, for the listener's side to refuse. Decoding stops at a record
     that cannot be read: those before it are given, and `stopped_at` is where to ask again. Java
     drops such a record and all behind it.
@@ -56,10 +56,10 @@ def receive(
     own_retry_topic = retry_topic(group)
     try:
         for stored in iter_records(answer.records):
-            parts, size = _taken_apart(stored, room) if is_wrapped(stored) else ([stored], 0)
+            parts, added = _taken_apart(stored, room) if is_wrapped(stored) else ([stored], 0)
             if not parts:
                 return Received(messages, next_offset)
-            room -= size
+            room -= added
             for record in parts:
                 message = MessageExt.as_stored(record, queue.broker_name)
                 message.queue_id = queue.queue_id
@@ -83,11 +83,13 @@ def receive(
 
 
 def _taken_apart(batch: MessageRecord, room: int) -> tuple[list[MessageRecord], int]:
-    """Give the messages of a batch and the bytes that decompression added; no messages: no room."""
+    """Give the messages of a batch and the memory that they added; no messages: no room."""
+    if room <= 0:
+        return [], 0
     try:
         parts = unwrap(batch, room)
     except BodyTooLargeError:
         return ([batch], 0) if room == FRAME_SIZE_MAX else ([], 0)
     except RemotingCommandException:
         return [batch], 0
-    return parts, sum(part.size for part in parts) if batch.sys_flag & COMPRESSED else 0
+    return parts, added_size(batch, parts)

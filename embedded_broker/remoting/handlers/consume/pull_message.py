@@ -102,8 +102,10 @@ class PullMessageProcessor:
         return None if pulled is None else self._answer(request.command, pulled)
 
     def _reply(self, request: Request, outcome: Pulled | Refused) -> None:
-        """Answer a pull that waited."""
+        """Answer a pull that waited; rights, and whose a retry topic is, may have changed."""
         command = request.command
+        if not isinstance(outcome, Refused):
+            outcome = self._endpoint.check(request) or outcome
         if isinstance(outcome, Refused):
             self._endpoint.answer(request, self._refusal(command, outcome))
             return

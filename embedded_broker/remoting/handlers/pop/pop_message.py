@@ -10,6 +10,8 @@ from attrs import define
 
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.session import Session
+from embedded_broker.core.access.retry_owners import RetryOwners
+from embedded_broker.core.guards import Action
 from embedded_broker.core.pop.looking import Looking
 from embedded_broker.core.pop.pops import Notice, Pop, Popped
 from embedded_broker.core.pop.taking import Taking
@@ -53,6 +55,7 @@ class PopMessageProcessor:
     _taking: Taking
     _looking: Looking
     _session: Session
+    _retry_owners: RetryOwners
 
     def register(self) -> None:
         """Take over the requests of this module."""
@@ -89,10 +92,16 @@ class PopMessageProcessor:
             self._endpoint.answer(request, self._answer(command, pop, outcome))
 
         try:
+            self._demand(request, pop)
             popped = self._taking.pop(pop, reply)
         except Refused as refused:
             return self._answer(command, pop, refused)
         return None if popped is None else self._answer(command, pop, popped)
+
+    def _demand(self, request: Request, pop: Pop) -> None:
+        """Refuse a pop that may get what comes back to others, of whose names it has no right."""
+        others = self._retry_owners.beside(pop.group, pop.topic)
+        self._endpoint.caller(request).demand_all(Action.SUB, others)
 
     def _answer(
         self, command: RemotingCommand, pop: Pop, outcome: Popped | Refused
@@ -132,6 +141,7 @@ class PopMessageProcessor:
             0,
         )
         try:
+            self._demand(request, pop)
             peeked = self._looking.peek(pop)
         except Refused as refused:
             return self._answer(command, pop, refused)

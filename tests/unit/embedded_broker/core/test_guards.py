@@ -16,6 +16,7 @@ from embedded_broker.core.guards import (
     RemoteAdministration,
     Resource,
     ResourceKind,
+    group_resource,
     topic_resource,
 )
 from embedded_broker.core.refusals import Reason, Refused
@@ -249,13 +250,22 @@ def test_a_broker_that_nobody_else_reaches_asks_no_guard(broker: EmbeddedBroker)
     ("topic", "about"),
     [
         ("T", Resource(ResourceKind.TOPIC, "T")),
-        ("%RETRY%G", Resource(ResourceKind.GROUP, "G")),
+        ("%RETRY%G", Resource(ResourceKind.TOPIC, "%RETRY%G")),
         ("%DLQ%G", Resource(ResourceKind.TOPIC, "%DLQ%G")),
         ("rmq_sys_wheel_timer", Resource(ResourceKind.CLUSTER)),
         ("RMQ_SYS_TRANS_HALF_TOPIC", Resource(ResourceKind.CLUSTER)),
+        ("rmq_sys_REVIVE_LOG_C", Resource(ResourceKind.CLUSTER)),
+        ("rmq_sys_SYNC_BROKER_MEMBER_b", Resource(ResourceKind.CLUSTER)),
+        ("rmq_sys_TRACE_DATA_eu", Resource(ResourceKind.TOPIC, "rmq_sys_TRACE_DATA_eu")),
+        ("RMQ_SYS_TRACE_TOPIC", Resource(ResourceKind.TOPIC, "RMQ_SYS_TRACE_TOPIC")),
     ],
 )
-def test_a_retry_topic_is_its_groups_and_one_that_holds_messages_of_all_the_clusters(
+def test_what_a_broker_keeps_for_itself_is_the_clusters_and_every_other_topic_is_one(
     topic: str, about: Resource
 ) -> None:
     assert topic_resource(topic) == about
+
+
+def test_the_groups_in_whose_name_a_broker_reads_are_the_clusters() -> None:
+    assert group_resource("%RETRY%G") == group_resource("G") == Resource(ResourceKind.GROUP, "G")
+    assert group_resource("CID_RMQ_SYS_REVIVE_GROUP") == Resource(ResourceKind.CLUSTER)

@@ -46,6 +46,8 @@ def message(topic: str = "T", body: bytes = b"x", **terms: object) -> Incoming:
         (message("no such"), {"brokerPermission": 4}, Reason.NO_PERMISSION, "brokerPermission=4"),
         (message("SCHEDULE_TOPIC_XXXX"), {}, Reason.NO_PERMISSION, "forbidden"),
         (message("rmq_sys_wheel_timer"), {}, Reason.NO_PERMISSION, "forbidden"),
+        (message("rmq_sys_REVIVE_LOG_C"), {}, Reason.NO_PERMISSION, "forbidden"),
+        (message("rmq_sys_SYNC_BROKER_MEMBER_b"), {}, Reason.NO_PERMISSION, "forbidden"),
         (message("no such"), {}, Reason.INVALID_PARAMETER, "no such"),
         (message("N", template="T"), {}, Reason.TOPIC_NOT_EXIST, "defaultTopic[T]"),
         (message("R", b"", queue_id=9), {}, Reason.NO_PERMISSION, "perm=4"),
@@ -61,6 +63,15 @@ def test_the_first_check_that_fails_refuses(
         gate(**options).topic_for(asked)
     assert refused.value.reason is reason
     assert piece in refused.value.remark
+
+
+def test_another_broker_sends_what_is_due_there_but_nothing_that_waits() -> None:
+    """A slave that acts as master (`EscapeBridge`) sends check points of pops, too."""
+    name = "rmq_sys_REVIVE_LOG_C"
+    assert gate().topic_for(message(name, is_escaped=True)).topic_name == name
+    for waiting in ("rmq_sys_wheel_timer", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"):
+        with pytest.raises(Refused, match="forbidden"):
+            gate().topic_for(message(waiting, is_escaped=True))
 
 
 def test_an_empty_body_passes_in_4_9() -> None:

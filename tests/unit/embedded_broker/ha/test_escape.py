@@ -16,6 +16,7 @@ from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.core.pop.popper import Popper
 from tests.unit.embedded_broker.wire_peer import Connect
 
 Delays = Callable[..., EmbeddedBroker]
@@ -73,6 +74,18 @@ def test_a_long_delay_hops_at_home(start_delays: Delays, target: EmbeddedBroker)
     assert bodies(target) == [b"far"]
     rolls = target.messages.in_topic("T")[0].properties["TIMER_ROLL_TIMES"]
     assert int(rolls) >= 2
+
+
+def test_what_was_popped_here_comes_back_here(start_delays: Delays, target: EmbeddedBroker) -> None:
+    delays = start_delays()
+    delays.send("T", b"popped")
+    popper = Popper(delays)
+    assert popper.bodies(invisible_ms=60_000) == [b"popped"]
+    delays.clock.advance(65)
+    assert popper.bodies() == [b"popped"]
+    revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
+    assert len(target.messages.in_topic(revive)) == 0
+    assert len(delays.messages.in_topic(revive)) == 1
 
 
 def test_a_refusal_is_tried_again_until_it_is_there_once(

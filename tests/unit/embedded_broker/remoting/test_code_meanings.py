@@ -55,7 +55,9 @@ def test_a_change_is_never_about_nothing(code: int) -> None:
 
 
 ACKS = json.dumps({"brokerName": "b", "acks": [{"c": "G", "t": "%RETRY%G"}, {"c": "H", "t": "T"}]})
+OF_A_RETRY = [topic("%RETRY%G"), group("G")]
 SUBJECT = b'{"topic":"T","consumerGroup":"G"}'
+OF_A_BROKER = b'{"topic":"SCHEDULE_TOPIC_XXXX","consumerGroup":"G"}'
 
 
 @pytest.mark.parametrize(
@@ -63,12 +65,12 @@ SUBJECT = b'{"topic":"T","consumerGroup":"G"}'
     [
         (10, {"topic": "T", "producerGroup": "P"}, b"", Action.PUB, [topic("T")]),
         (310, {"a": "P", "b": "T"}, b"", Action.PUB, [topic("T")]),
-        (310, {"a": "H", "b": "%RETRY%G"}, b"", Action.SUB, [group("G")]),
+        (310, {"a": "H", "b": "%RETRY%G"}, b"", Action.SUB, [topic("%RETRY%G")]),
         (320, {"a": "P", "b": "T"}, b"", Action.PUB, [topic("T")]),
         (325, {"a": "P", "b": "T"}, b"", Action.PUB, [topic("T")]),
         (36, {"group": "G", "originTopic": "T"}, b"", Action.SUB, [group("G")]),
         (11, {"topic": "T", "consumerGroup": "G"}, b"", Action.SUB, [topic("T"), group("G")]),
-        (11, {"topic": "%RETRY%G", "consumerGroup": "G"}, b"", Action.SUB, [group("G")] * 2),
+        (11, {"topic": "%RETRY%G", "consumerGroup": "G"}, b"", Action.SUB, OF_A_RETRY),
         (208, {"consumerGroup": "G", "topicList": "A;B"}, b"", Action.GET, None),
         (200, {}, b'{"groupName":"G"}', Action.CREATE, [group("G")]),
         (225, {}, b'{"groupConfigList":[{"groupName":"G"}]}', Action.CREATE, [group("G")]),
@@ -79,7 +81,11 @@ SUBJECT = b'{"topic":"T","consumerGroup":"G"}'
         (46, {}, FORMS[46].body, Action.SUB, [group("g"), topic("Used")]),
         (400, {}, SUBJECT, Action.SUB, [topic("T"), group("G")]),
         (401, {}, SUBJECT, Action.UPDATE, [topic("T"), group("G")]),
-        (200151, {}, ACKS.encode(), Action.SUB, [group("G"), topic("T"), group("H")]),
+        (200151, {}, ACKS.encode(), Action.SUB, [*OF_A_RETRY, topic("T"), group("H")]),
+        (400, {}, OF_A_BROKER, Action.SUB, [*CLUSTER, group("G")]),
+        (18, {}, b'{"topicConfigList":[{"topicName":""}]}', Action.CREATE, list(CLUSTER)),
+        (207, {"groupName": "CID_RMQ_SYS_REVIVE_GROUP"}, b"", Action.DELETE, list(CLUSTER)),
+        (11, {"topic": "rmq_sys_REVIVE_LOG_c"}, b"", Action.SUB, list(CLUSTER)),
         (34, {}, b"no JSON", Action.SUB, list(CLUSTER)),
         (34, {}, b" " * (BODY_MAX + 1), Action.SUB, list(CLUSTER)),
         (400, {}, b"[]", Action.SUB, list(CLUSTER)),

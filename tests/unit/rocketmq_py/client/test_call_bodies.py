@@ -17,7 +17,9 @@ from rocketmq_py import (
     QueueAccess,
 )
 from rocketmq_py.client.call_bodies import CallBodies
-from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
+from rocketmq_py.protocol.inner_batch import MESSAGE_COST
+from rocketmq_py.protocol.message_codec import MessageRecord, decode_record, encode_batch
+from rocketmq_py.protocol.sysflag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from tests.unit.rocketmq_py.consumer.fake_engine import record
 
 SIZE = 10_000
@@ -50,6 +52,31 @@ def test_plain_bodies_are_not_counted() -> None:
     call = bodies(10, 10)
     plain = decode_record(record(0, body=bytes(100)))
     assert [len(call.message(plain).body) for _ in range(9)] == [100] * 9
+
+
+def batch(count: int, size: int, sys_flag: int) -> MessageRecord:
+    body = encode_batch([(0, bytes(size), b"")] * count)
+    if sys_flag & COMPRESSED:
+        body = zlib.compress(body)
+    return decode_record(record(0, body=body, sys_flag=sys_flag | INNER_BATCH | NEED_UNWRAP))
+
+
+def test_compressed_batches_count_with_their_bodies_and_with_what_each_message_takes() -> None:
+    one = batch(2, 100, COMPRESSED)
+    call = bodies(1000, 2 * (2 * MESSAGE_COST + 300))
+    for _ in range(2):
+        assert [len(each.body) for each in call.messages(one)] == [100, 100]
+    with pytest.raises(BodyTooLargeError, match="of decompressed_total_max_bytes"):
+        call.messages(one)
+    with pytest.raises(BodyTooLargeError, match="of decompressed_total_max_bytes"):
+        bodies(1000, 3 * MESSAGE_COST).messages(batch(4, 0, COMPRESSED))
+
+
+def test_plain_batches_and_single_messages_are_not_counted() -> None:
+    call = bodies(10, 10)
+    for _ in range(3):
+        assert [len(one.body) for one in call.messages(batch(3, 100, 0))] == [100] * 3
+        assert len(call.messages(decode_record(record(0, body=bytes(100))))) == 1
 
 
 @pytest.fixture

@@ -76,6 +76,13 @@ def test_system_names_are_recognised() -> None:
     assert not names.is_system_group("CID_orders")
 
 
+def test_a_broker_keeps_to_itself_what_waits_and_what_it_notes_but_no_traces() -> None:
+    own = (*names.HOLDING_TOPICS, "rmq_sys_REVIVE_LOG_c", "rmq_sys_SYNC_BROKER_MEMBER_b")
+    assert [one for one in own if not names.is_broker_topic(one)] == []
+    others = ("RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_eu", "TBW102", "c_REPLY_TOPIC", "%DLQ%g")
+    assert [one for one in others if names.is_broker_topic(one)] == []
+
+
 def test_a_client_may_send_to_the_automatic_topic_but_not_to_the_schedule_topic() -> None:
     assert "SCHEDULE_TOPIC_XXXX" in names.NOT_SENDABLE_TOPICS
     assert "TBW102" not in names.NOT_SENDABLE_TOPICS

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rocketmq_py.protocol.pop_handles import (
+    GroupAndTopic,
     OrderCount,
     OrderCounts,
     PopHandle,
@@ -16,6 +17,7 @@ from rocketmq_py.protocol.pop_handles import (
     normal_topic,
     order_counts_text,
     pop_retry_topic,
+    pops_of_retry_topic,
     real_topic,
     retry_flag,
     start_offsets,
@@ -102,3 +104,20 @@ def test_offsets_that_cannot_be_read_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=piece):
         read(text)
+
+
+def test_a_retry_topic_tells_every_group_and_topic_it_may_be_of() -> None:
+    for group, topic in (("shop", "orders"), ("my_shop", "new_orders"), ("a__b", "_c")):
+        pop = GroupAndTopic(group, topic)
+        newer, older = (pop_retry_topic(topic, group, v2=v2) for v2 in (True, False))
+        assert list(pops_of_retry_topic(newer)) == [(pop, True)]
+        assert (pop, False) in pops_of_retry_topic(older)
+    assert list(pops_of_retry_topic("%RETRY%shop")) == []
+
+
+def test_names_longer_than_there_can_be_are_no_group_and_topic() -> None:
+    longest = pop_retry_topic("t" * 127, "g" * 255)
+    assert list(pops_of_retry_topic(longest)) == [(("g" * 255, "t" * 127), False)]
+    assert list(pops_of_retry_topic(pop_retry_topic("t" * 128, "g"))) == []
+    assert list(pops_of_retry_topic(pop_retry_topic("t", "g" * 256))) == []
+    assert len(list(pops_of_retry_topic("%RETRY%" + "_" * 60_000))) <= 128

@@ -23,6 +23,7 @@ from embedded_broker import (
     UserAcl,
     VirtualClock,
 )
+from rocketmq_py.protocol.bodies.pop import Ack, CheckPoint
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
@@ -36,6 +37,7 @@ from tests.unit.embedded_broker.wire_peer import consumer, pull_fields, send_fie
 ANN, BOB, ROOT = "ann-account", "bob-account", "root-account"
 HERS, HIS = "Aa", "BB"
 """Two topics whose names have the same hash, so that the index finds both by one key."""
+OF_HIS_GROUP: Final = ("%RETRY%GB", "%RETRY%GB_BB", "%RETRY%GB+BB", "%DLQ%GB")
 MARK: Final = b"only for bob"
 KEY: Final = "order"
 HALF: Final = {"TRAN_MSG": "true", "PGROUP": "PB"}
@@ -87,7 +89,26 @@ USERS = UserAcl(
         ),
     ],
 )
-KINDS: Final = {"ACL 1": PLAIN, "ACL 1, open but one": OPEN_BUT_ONE, "ACL 2": USERS}
+USERS_OPEN_BUT_ONE = UserAcl(
+    users=USERS.users,
+    policies=[
+        AuthPolicy(username=ANN, resources=["Topic:*", "Group:*"], actions=["Pub", "Sub"]),
+        AuthPolicy(
+            username=ANN,
+            resources=[f"Topic:{HIS}", "Topic:%DLQ%GB", "Group:GB"],
+            actions=EVERYTHING,
+            decision="Deny",
+        ),
+        *USERS.policies[1:],
+    ],
+)
+KINDS: Final = {
+    "ACL 1": PLAIN,
+    "ACL 1, open but one": OPEN_BUT_ONE,
+    "ACL 2": USERS,
+    "ACL 2, open but one": USERS_OPEN_BUT_ONE,
+}
+REVIVE: Final = "rmq_sys_REVIVE_LOG_DefaultCluster"
 
 
 class World:
@@ -97,6 +118,10 @@ class World:
         self.broker = broker
         self.session = session
         self.peers = {name: peers.Peer("10.1.2.3") for name in (ANN, BOB, ROOT)}
+
+    @property
+    def knows_pop(self) -> bool:
+        return RequestCode.POP_MESSAGE not in self.broker._parts().profile.unsupported_codes
 
     def ask(
         self, who: str, code: int, fields: Mapping[str, str], body: bytes = b""
@@ -150,6 +175,25 @@ class World:
         for level in (18, -1):
             fields = {"offset": str(first.commit_log_offset), "group": "GB"}
             self.must(BOB, RequestCode.CONSUMER_SEND_MSG_BACK, fields | {"delayLevel": str(level)})
+        if self.knows_pop:
+            assert MARK in self.pop(BOB, "GB", HIS)
+
+    def pop(self, who: str, group: str, topic: str) -> bytes:
+        """Pop all that a topic has, and give what the answers carry."""
+        fields = {
+            "consumerGroup": group,
+            "topic": topic,
+            "queueId": "-1",
+            "maxMsgNums": "32",
+            "invisibleTime": "1000",
+            "pollTime": "0",
+            "bornTime": str(self.broker.clock.now_ms),
+            "initMode": "0",
+            "order": "false",
+        }
+        answer = self.ask(who, RequestCode.POP_MESSAGE, fields)
+        assert answer is not None
+        return bytes(answer.body)
 
     def heard(self, who: str) -> bytes:
         """Everything that has come to somebody."""
@@ -171,9 +215,18 @@ def profile() -> str:
     return "rocketmq-5.x"
 
 
+@pytest.fixture
+def options() -> dict[str, object]:
+    """Settings of the broker; a test may name some."""
+    return {}
+
+
 @pytest.fixture(params=list(KINDS))
 def world(
-    request: pytest.FixtureRequest, start_broker: Callable[..., EmbeddedBroker], profile: str
+    request: pytest.FixtureRequest,
+    start_broker: Callable[..., EmbeddedBroker],
+    profile: str,
+    options: dict[str, object],
 ) -> World:
     session = VirtualClock()
     broker = start_broker(
@@ -182,6 +235,7 @@ def world(
         topics=[HERS, HIS],
         profile=profile,
         session_clock=session,
+        config=options,
     )
     world = World(broker, session)
     world.fill()
@@ -236,7 +290,7 @@ def assert_bob_is_alone(world: World) -> None:
     world.pull_what_is_hers()
     assert MARK not in world.heard(ANN)
     copies = {one.topic for one in world.stored() if one.body == MARK} - HOLDING_TOPICS
-    assert copies <= {HIS, "%RETRY%GB", "%DLQ%GB", "DefaultCluster_REPLY_TOPIC"}
+    assert copies <= {HIS, "DefaultCluster_REPLY_TOPIC", *OF_HIS_GROUP}
 
 
 @pytest.mark.parametrize("code", sorted(ALL_FORMS))
@@ -339,7 +393,7 @@ def test_a_reply_goes_to_who_asked_and_not_to_who_took_the_name_later(world: Wor
     assert MARK not in world.heard(ANN)
 
 
-@pytest.mark.parametrize("topic", sorted(HOLDING_TOPICS))
+@pytest.mark.parametrize("topic", [*sorted(HOLDING_TOPICS), REVIVE])
 def test_topics_where_messages_of_all_wait_are_the_administrators(world: World, topic: str) -> None:
     fields = pull_fields(topic, consumerGroup="GA")
     answer = world.ask(ANN, RequestCode.PULL_MESSAGE, fields)
@@ -347,3 +401,99 @@ def test_topics_where_messages_of_all_wait_are_the_administrators(world: World, 
     assert answer.code in {ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION}
     assert "permission" in (answer.remark or "")
     assert "brokerPermission" not in (answer.remark or "")
+
+
+V2 = {"enableRetryTopicV2": True}
+
+
+@pytest.mark.parametrize("options", [{}, V2], ids=["v1", "v2"])
+def test_retry_topics_of_a_group_are_read_and_written_by_who_may_read_what_it_popped(
+    world: World, options: dict[str, object]
+) -> None:
+    world.let_time_pass()
+    popped = "%RETRY%GB+BB" if options else "%RETRY%GB_BB"
+    topics = {one.topic for one in world.stored() if one.body == MARK} - HOLDING_TOPICS
+    assert {HIS, "%RETRY%GB", "%DLQ%GB", popped} == topics
+    query = {"key": KEY, "maxNum": "32", "beginTimestamp": "0", "endTimestamp": str(2**62)}
+    for topic in topics:
+        for code, fields in (
+            (RequestCode.PULL_MESSAGE, pull_fields(topic, consumerGroup="GA")),
+            (RequestCode.LITE_PULL_MESSAGE, pull_fields(topic, consumerGroup="GA")),
+            (RequestCode.QUERY_MESSAGE, query | {"topic": topic}),
+            (RequestCode.SEND_MESSAGE_V2, send_fields(topic)),
+        ):
+            answer = world.ask(ANN, code, fields)
+            assert answer is not None
+            assert answer.code in {ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION}, topic
+        assert MARK not in world.pop(ANN, "GA", topic)
+    assert MARK not in world.heard(ANN)
+    answer = world.ask(BOB, RequestCode.PULL_MESSAGE, pull_fields(popped, consumerGroup="GB"))
+    assert answer is not None
+    assert MARK in answer.body
+
+
+def revive_entries(world: World) -> list[CheckPoint | Ack]:
+    """What Bob's pops would need: check points of all that is his, and acks of his pops."""
+    now_ms = world.broker.clock.now_ms
+    places = {(one.topic, one.queue_id) for one in world.stored() if one.body == MARK}
+    points = [
+        CheckPoint(
+            broker_name=world.broker.broker_name,
+            group="GA",
+            diffs=[0],
+            invisible_ms=1000,
+            count=1,
+            pop_time_ms=now_ms + number,
+            queue_id=queue_id,
+            start_offset=0,
+            topic=topic,
+        )
+        for number, (topic, queue_id) in enumerate(sorted(places), 1)
+    ]
+    parts = world.broker._parts()
+    with parts.door.quiet:
+        hidden = list(parts.revive.hidden("GB"))
+    acks = [
+        Ack(
+            offset=offset,
+            broker_name=world.broker.broker_name,
+            group=group,
+            pop_time_ms=due_ms - 1000,
+            queue_id=queue_id,
+            start_offset=offset,
+            topic=topic,
+        )
+        for group, topic, queue_id, offset, due_ms in hidden
+    ]
+    assert points
+    assert acks
+    return [*points, *acks]
+
+
+@pytest.mark.parametrize("who", [ANN, ROOT])
+def test_nobody_sends_check_points_and_acks_to_the_revive_topic(world: World, who: str) -> None:
+    """Such a check point would copy whatever it names to a topic of Ann's group."""
+    before = [one.topic for one in world.stored() if one.body == MARK]
+    for entry in revive_entries(world):
+        tag = "ck" if isinstance(entry, CheckPoint) else "ack"
+        plain = send_fields(REVIVE, {"TAGS": tag})
+        ways = [plain, send_fields(REVIVE, {"TAGS": tag, "TIMER_DELAY_MS": "1000"})]
+        if who == ANN:  # as whom other brokers send
+            ways.append(plain | {"a": "InnerProducerGroup_b_0"})
+        for fields in ways:
+            body = entry.encode(standard=True)
+            answer = world.ask(who, RequestCode.SEND_MESSAGE_V2, fields, body)
+            assert answer is not None
+            assert answer.code in {ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION}
+    assert_bob_is_alone(world)
+    after = [one.topic for one in world.stored() if one.body == MARK]
+    came_back = [one for one in after if one.startswith("%RETRY%GB_")]
+    assert len(came_back) == 1, sorted(set(after) - set(before))
+
+
+def test_nobody_moves_the_offsets_of_the_revive_topic(world: World) -> None:
+    group = "CID_RMQ_SYS_REVIVE_GROUP"
+    fields = {"consumerGroup": group, "topic": REVIVE, "queueId": "0", "commitOffset": "99"}
+    answer = world.ask(ANN, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    assert answer is not None
+    assert answer.code in {ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION}

@@ -58,6 +58,20 @@ def test_what_is_not_acked_comes_back_under_its_old_name(
     assert record.properties[Prop.UNIQ_KEY] == messages[3].record.properties[Prop.UNIQ_KEY]
 
 
+def test_what_comes_back_to_a_retry_topic_that_others_made_is_known_as_the_groups(
+    broker: EmbeddedBroker, popper: Popper
+) -> None:
+    """Even where a crash has taken the group's offsets along."""
+    fill(broker, 1)
+    broker.send(RETRY, b"of somebody else")
+    assert len(popper.pop(invisible_ms=1_000)) >= 1
+    offsets = broker._parts().offsets
+    offsets.forget_group("G")
+    broker.clock.advance(1)
+    assert offsets.is_stored("G", RETRY)
+    assert b"m0" in popper.bodies()
+
+
 def test_the_clock_foresees_when_a_popped_message_comes_back(
     broker: EmbeddedBroker, popper: Popper
 ) -> None:

@@ -8,9 +8,11 @@ from attrs import evolve
 from rocketmq_py.client.queue_requests import RawPull, pull_answer
 from rocketmq_py.consumer.core.receive import receive
 from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
+from rocketmq_py.protocol.inner_batch import BATCH_MAX, MESSAGE_COST
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
-from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
+from rocketmq_py.protocol.sysflag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import GROUP, pulled, record, same_hash
 
@@ -176,3 +178,32 @@ def test_a_batch_that_cannot_be_taken_apart_comes_once_only() -> None:
         answer(wrapped(5, body=b"none"), record(7)), QUEUE, asked_offset=6, group=GROUP
     )
     assert [message.queue_offset for message in received.messages] == [7]
+
+
+def tiny_messages(offset: int, count: int, sys_flag: int) -> bytes:
+    """A batch of empty messages, which a few bytes hold when they are compressed."""
+    body = encode_batch([(0, b"", b"")]) * count
+    if sys_flag & COMPRESSED:
+        body = zlib.compress(body)
+    return record(offset, body=body, sys_flag=sys_flag | INNER_BATCH | NEED_UNWRAP)
+
+
+@pytest.mark.parametrize("sys_flag", [0, COMPRESSED])
+def test_an_answer_becomes_no_more_messages_than_fit_into_the_memory_of_one(sys_flag: int) -> None:
+    """What follows is asked for again, and comes then: nothing is lost."""
+    count = FRAME_SIZE_MAX // MESSAGE_COST // 2 + 1
+    batches = [tiny_messages(number * count, count, sys_flag) for number in range(3)]
+    received = receive(answer(*batches), QUEUE, asked_offset=0, group=GROUP)
+    assert len(received.messages) == 2 * count
+    assert (received.stopped_at, received.problem) == (2 * count, None)
+    rest = receive(answer(batches[2]), QUEUE, asked_offset=2 * count, group=GROUP)
+    assert [one.queue_offset for one in rest.messages] == list(range(2 * count, 3 * count))
+    assert rest.stopped_at is None
+
+
+def test_the_largest_batch_that_there_can_be_is_taken_apart() -> None:
+    whole = receive(
+        answer(tiny_messages(0, BATCH_MAX, COMPRESSED)), QUEUE, asked_offset=0, group=GROUP
+    )
+    assert len(whole.messages) == BATCH_MAX
+    assert whole.stopped_at is None
