@@ -97,45 +97,22 @@ def test_with_containers(with_extra: With) -> None:
 
 
 @pytest.mark.slow
-def test_with_control(with_extra: With) -> None:
-    environment = with_extra("control")
-    assert environment.program("control") == "works"
-    assert_others_are_named(environment, "control")
-
-
-@pytest.mark.slow
-def test_with_fast(with_extra: With) -> None:
-    environment = with_extra("fast")
-    assert environment.program("fast") == "works"
-    assert_others_are_named(environment, "fast")
-
-
-@pytest.mark.slow
-def test_with_lz4(with_extra: With) -> None:
-    environment = with_extra("lz4")
-    assert environment.program("compressed", "lz4") == "works"
-    assert_others_are_named(environment, "lz4")
-
-
-@pytest.mark.slow
-def test_with_zstd(with_extra: With) -> None:
-    environment = with_extra("zstd")
-    assert environment.program("compressed", "zstd") == "works"
-    assert_others_are_named(environment, "zstd")
-
-
-@pytest.mark.slow
-def test_with_metrics(with_extra: With) -> None:
-    environment = with_extra("metrics")
-    assert environment.program("metrics") == "works"
-    assert_others_are_named(environment, "metrics")
-
-
-@pytest.mark.slow
-def test_with_otel(with_extra: With) -> None:
-    environment = with_extra("otel")
-    assert environment.program("otel") == "works"
-    assert_others_are_named(environment, "otel")
+@pytest.mark.parametrize(
+    ("extra", "program"),
+    [
+        ("control", ("control",)),
+        ("fast", ("fast",)),
+        ("lz4", ("compressed", "lz4")),
+        ("zstd", ("compressed", "zstd")),
+        ("metrics", ("metrics",)),
+        ("otel", ("otel",)),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_with_one_extra(with_extra: With, extra: str, program: tuple[str, ...]) -> None:
+    environment = with_extra(extra)
+    assert environment.program(*program) == "works"
+    assert_others_are_named(environment, extra)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ one. So only public names are used here, and nothing looks inside a broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,8 @@ from rocketmq_py import (
     QueueAccess,
     create_reply_message,
 )
+from tests.sdk.desk import Loop
+from tests.sdk.faces import Ground
 from tests.sdk.way import Way
 from tests.waiting import until
 
@@ -30,6 +33,24 @@ LEASE_S = 61.0
 """A broker keeps the lock of a queue for a minute after its holder was heard last."""
 
 Forward = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    started = Loop()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def ground(
+    rocketmq_broker: EmbeddedBroker,
+    rocketmq_topic: str,
+    rocketmq_group: str,
+    tmp_path: Path,
+    loop: Loop,
+) -> Ground:
+    return Ground(rocketmq_broker.namesrv_addr, rocketmq_topic, rocketmq_group, tmp_path, loop)
 
 
 @pytest.fixture

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from embedded_broker import EmbeddedBroker
 from embedded_broker.pytest_plugin import Recorders, Store
 from rocketmq_py import ClientClosedError, DefaultMQProducer, Message, MessageExt, MessageQueue
 from tests.sdk.conftest import GUARD_S, LEASE_S, Forward
-from tests.sdk.desk import Desk, Loop
+from tests.sdk.desk import Desk
 from tests.sdk.faces import FACES, Case, Face, Ground, Limit, Member, each_face, each_limit
 from tests.sdk.test_crashes import RESTART_MS, killed
 from tests.sdk.test_listening import dead_letters
@@ -26,24 +24,6 @@ GRACE_S = 10.0
 HARMS: dict[str, Harm] = {"cut": Way.cut, "blocked": Way.block}
 
 Open = Callable[..., Member]
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    started = Loop()
-    yield started
-    started.close()
-
-
-@pytest.fixture
-def ground(
-    rocketmq_broker: EmbeddedBroker,
-    rocketmq_topic: str,
-    rocketmq_group: str,
-    tmp_path: Path,
-    loop: Loop,
-) -> Ground:
-    return Ground(rocketmq_broker.namesrv_addr, rocketmq_topic, rocketmq_group, tmp_path, loop)
 
 
 @pytest.fixture

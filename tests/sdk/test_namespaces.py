@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from embedded_broker import EmbeddedBroker
 from rocketmq_py import (
     DefaultMQProducer,
     LocalTransactionState,
@@ -31,7 +29,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.admin import AdminClient, GroupSettings
 from tests.sdk.conftest import GUARD_S, Forward
-from tests.sdk.desk import Desk, Loop
+from tests.sdk.desk import Desk
 from tests.sdk.faces import FACES, Case, Face, Ground, Member, each_face
 from tests.waiting import until
 
@@ -41,24 +39,6 @@ PATIENCE_MS = 30_000
 
 Make = Callable[..., Any]
 """Makes a client of the namespace, which ends with the test."""
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    started = Loop()
-    yield started
-    started.close()
-
-
-@pytest.fixture
-def ground(
-    rocketmq_broker: EmbeddedBroker,
-    rocketmq_topic: str,
-    rocketmq_group: str,
-    tmp_path: Path,
-    loop: Loop,
-) -> Ground:
-    return Ground(rocketmq_broker.namesrv_addr, rocketmq_topic, rocketmq_group, tmp_path, loop)
 
 
 @pytest.fixture
