@@ -22,6 +22,15 @@ pytestmark = pytest.mark.timeout(INSTALL_SECONDS)
 With = Callable[[str], Environment]
 SILENT = {"fast"}
 """Without it the same works, slower: nothing is missing."""
+PROGRAMS = {
+    "control": ["control"],
+    "fast": ["fast"],
+    "lz4": ["compressed", "lz4"],
+    "metrics": ["metrics"],
+    "otel": ["otel"],
+    "zstd": ["compressed", "zstd"],
+}
+"""The program, with its arguments, that tries an extra. Other extras have tests of their own."""
 
 
 def assert_others_are_named(environment: Environment, *there: str) -> None:
@@ -39,7 +48,8 @@ def assert_others_are_named(environment: Environment, *there: str) -> None:
 
 
 def test_every_extra_is_tried() -> None:
-    tried = {name.removeprefix("test_with_") for name in globals() if name.startswith("test_with_")}
+    of_their_own = {name for name in globals() if name.startswith("test_with_")}
+    tried = {name.removeprefix("test_with_") for name in of_their_own} | set(PROGRAMS)
     assert tried == set(EXTRAS)
 
 
@@ -97,21 +107,10 @@ def test_with_containers(with_extra: With) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("extra", "program"),
-    [
-        ("control", ("control",)),
-        ("fast", ("fast",)),
-        ("lz4", ("compressed", "lz4")),
-        ("zstd", ("compressed", "zstd")),
-        ("metrics", ("metrics",)),
-        ("otel", ("otel",)),
-    ],
-    ids=lambda one: one if isinstance(one, str) else "",
-)
-def test_with_one_extra(with_extra: With, extra: str, program: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("extra", PROGRAMS)
+def test_the_program_of_an_extra_works(with_extra: With, extra: str) -> None:
     environment = with_extra(extra)
-    assert environment.program(*program) == "works"
+    assert environment.program(*PROGRAMS[extra]) == "works"
     assert_others_are_named(environment, extra)
 
 
