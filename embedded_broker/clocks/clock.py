@@ -217,8 +217,9 @@ class BrokerClock(ApplicationFace, ABC):
         name in ``groups`` the other groups, and only those are waited for. Besides, nothing may be
         due and no message unread, and no broker on this clock may be down after a crash. A started
         consumer counts as busy until it has joined every topic that exists, also one that was
-        created a moment ago. Threads and tasks of the application are not known by themselves: tell
-        of them with ``busy`` and ``idle_when``, for which this waits whatever the ``groups``. After
+        created a moment ago. So does an asyncio consumer while a task that its handlers have
+        started has not ended. Other threads and tasks of the application are not known: tell of
+        them with ``busy`` and ``idle_when``, for which this waits whatever the ``groups``. After
         ``timeout`` seconds of wall time it raises ``SettleTimeout``, which names group, message and
         client, or who is busy in the application. With ``check=False`` it returns what it found
         instead. ``notes`` of the result tell of subscriptions to topics that do not exist, and of
@@ -243,10 +244,10 @@ class BrokerClock(ApplicationFace, ABC):
         That is: settle, go to the next deadline, settle, and so on. A message that a listener sends
         anew for tomorrow is so delivered on each day of five, and each at its exact time. Nothing
         beyond the new time fires; the last step ends exactly there, with idle clients. A listener
-        that gives work to a thread or a task tells of it with ``busy``, else time does not wait for
-        that. All of it
-        takes at most ``timeout`` seconds of wall time, the clock's ``watchdog`` if none is given;
-        then ``WaitTimeoutError`` tells how far it came. Raises ``ClockError`` on a wall clock.
+        that gives work to a thread tells of it with ``busy``, else time does not wait for that.
+        Tasks that a handler of an asyncio consumer starts are known. All of it takes at most
+        ``timeout`` seconds of wall time, the clock's ``watchdog`` if none is given; then
+        ``WaitTimeoutError`` tells how far it came. Raises ``ClockError`` on a wall clock.
 
         >>> from embedded_broker import EmbeddedBroker, VirtualClock
         >>> with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:

@@ -137,7 +137,7 @@ class Consumer(GroupFace[Membership], PushConsumerConfig):
             )
         book = Book(f"consumer {self.consumer_group}", "awaited calls", loop.is_closed)
         outcomes = Outcomes(loop, book)
-        receiver: Receiver = Iterating(outcomes)
+        receiver: Receiver = Iterating(outcomes, self.consumer_group)
         room = 0
         if self._listener is not None:
             receiver = Listening(outcomes, self.consumer_group, self._listener)

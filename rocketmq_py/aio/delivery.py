@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from datetime import datetime, timedelta
 from functools import partial
 
+from rocketmq_py.aio import handler_tasks
 from rocketmq_py.aio.calls import Waiting
 from rocketmq_py.aio.outcomes import Outcomes
 from rocketmq_py.consumer.core import delivery as core
@@ -96,3 +97,4 @@ class Delivery:
             future.result()
         finally:
             outcomes.end(self)
+            handler_tasks.settled(self)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from rocketmq_py.aio.group import LOOP_BLOCK, LoopMember
+from rocketmq_py.aio.handler_tasks import HandlerTasks
 from rocketmq_py.aio.receiving import Receiver
 from rocketmq_py.client.activity import Book
 from rocketmq_py.client.instance import ClientInstance
@@ -59,6 +60,7 @@ class Membership(LoopMember[_Dispatch, PushConsumerConfig], PushedConsumer[_Disp
                 )
                 activity = engine.activity
                 activity.keep(book)
+                receiver.handler_tasks = activity.keep(HandlerTasks(receiver.outcomes.loop))
                 self._life.at_end(lambda _: activity.close(book))
                 return push_member(basis, listening, receiver.workers)
 

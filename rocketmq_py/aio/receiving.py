@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from attrs import define
 
 from rocketmq_py.aio.delivery import Delivery
+from rocketmq_py.aio.handler_tasks import HandlerTasks
 from rocketmq_py.aio.outcomes import Outcomes
 from rocketmq_py.consumer.core import delivery as core
 from rocketmq_py.consumer.dispatch.on_loop import LoopWorkers
@@ -34,12 +35,16 @@ Listener: TypeAlias = Callable[[Delivery], Coroutine[Any, Any, object]]
 class Receiver(ABC):
     """Who gets the messages of one consumer."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
+    def __init__(self, outcomes: Outcomes, group: str) -> None:
         self.outcomes = outcomes
+        self.group = group
         self.is_closed = False
 
     workers: LoopWorkers
     """Who begins the calls; set before the first message."""
+
+    handler_tasks: HandlerTasks
+    """What handlers have started; set before the first message."""
 
     @abstractmethod
     def take(self, delivery: core.Delivery) -> None:
@@ -56,8 +61,8 @@ class Receiver(ABC):
 class Iterating(Receiver):
     """Gives messages to those who ask for the next ones."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
-        super().__init__(outcomes)
+    def __init__(self, outcomes: Outcomes, group: str) -> None:
+        super().__init__(outcomes, group)
         self._ready: deque[core.Delivery] = deque()
         self._askers: deque[asyncio.Future[core.Delivery | None]] = deque()
 
@@ -74,7 +79,7 @@ class Iterating(Receiver):
         A task that is cancelled meanwhile takes none away: another one gets them.
         """
         if self._ready:
-            return Delivery(self._ready.popleft(), self.outcomes)
+            return self._handed(self._ready.popleft())
         if self.is_closed:
             return None
         asker: asyncio.Future[core.Delivery | None] = self.outcomes.loop.create_future()
@@ -91,7 +96,7 @@ class Iterating(Receiver):
                 self._askers.remove(asker)
                 self.workers.widen(-1)
             raise
-        return None if found is None else Delivery(found, self.outcomes)
+        return None if found is None else self._handed(found)
 
     def close(self) -> None:
         """Let nobody wait any more."""
@@ -101,6 +106,12 @@ class Iterating(Receiver):
             asker = self._askers.popleft()
             if not asker.done():
                 asker.set_result(None)
+
+    def _handed(self, delivery: core.Delivery) -> Delivery:
+        """Hand it to the running task; what this creates before it has settled it counts."""
+        handed = Delivery(delivery, self.outcomes)
+        self.handler_tasks.begin(self.group, until_settled=handed)
+        return handed
 
     def _offer(self, delivery: core.Delivery, *, first: bool = False) -> None:
         asker = self._next_asker()
@@ -141,8 +152,7 @@ class Listening(Receiver):
     """Starts a task of the listener for each delivery."""
 
     def __init__(self, outcomes: Outcomes, group: str, listener: Listener) -> None:
-        super().__init__(outcomes)
-        self._group = group
+        super().__init__(outcomes, group)
         self._listener = listener
         self._tasks: dict[asyncio.Task[None], _Place] = {}
 
@@ -172,6 +182,7 @@ class Listening(Receiver):
 
     async def _handle(self, delivery: core.Delivery, place: _Place) -> None:
         _place_here.set(place)
+        self.handler_tasks.begin(self.group)
         handed = Delivery(delivery, self.outcomes)
         try:
             await self._listener(handed)
@@ -180,7 +191,7 @@ class Listening(Receiver):
                 _log.warning(
                     "group %s: the listener raised for message %s of topic %s, queue %s, attempt "
                     "%d; %s",
-                    self._group,
+                    self.group,
                     delivery.message.msg_id,
                     delivery.message.topic,
                     delivery.queue,

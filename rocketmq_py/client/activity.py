@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 
 class Book:
@@ -74,11 +75,21 @@ class Book:
         return f"{self._who}: {count} {self._what}"
 
 
+class Work(Protocol):
+    """What can say whether something has begun and not ended; a `Book` is one."""
+
+    def told(self) -> str | None:
+        """Say what has not ended; None: nothing. On any thread."""
+
+
+_Work = TypeVar("_Work", bound=Work)
+
+
 class Activity:
-    """The books of one client instance."""
+    """What one client instance works on, kept in books for the most part."""
 
     def __init__(self) -> None:
-        self._books: dict[Book, None] = {}
+        self._works: dict[Work, Any] = {}
 
     def open(self, who: str, what: str, is_over: Callable[[], bool] | None = None) -> Book:
         """Give a new book, which counts until `close`, or until ``is_over`` says so.
@@ -87,15 +98,18 @@ class Activity:
         """
         return self.keep(Book(who, what, is_over))
 
-    def keep(self, book: Book) -> Book:
-        """Count a book until `close`, also of what has begun before there was this instance."""
-        self._books[book] = None
-        return book
+    def keep(self, work: _Work) -> _Work:
+        """Count work until `close`, also what has begun before there was this instance.
 
-    def close(self, book: Book) -> None:
-        """Count a book no longer; idempotent."""
-        self._books.pop(book, None)
+        Returns the one that counts: an equal one that was kept before.
+        """
+        kept: _Work = self._works.setdefault(work, work)
+        return kept
+
+    def close(self, work: Work) -> None:
+        """Count work no longer; idempotent."""
+        self._works.pop(work, None)
 
     def told(self) -> str | None:
-        """Say what is worked on, of the first book that has something; None: nothing."""
-        return next((told for book in list(self._books) if (told := book.told())), None)
+        """Say what is worked on, of the first work that has not ended; None: nothing."""
+        return next((told for work in list(self._works) if (told := work.told())), None)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py import Delivery, MessageExt, MessageQueue
+from rocketmq_py.aio.handler_tasks import HandlerTasks
 from rocketmq_py.aio.outcomes import Outcomes
 from rocketmq_py.aio.receiving import Iterating, Listening
 from rocketmq_py.client.activity import Activity
@@ -44,13 +45,15 @@ def outcomes() -> Outcomes:
 
 
 def iterating() -> tuple[Iterating, Any]:
-    receiver, workers = Iterating(outcomes()), Workers()
+    receiver, workers = Iterating(outcomes(), "G"), Workers()
+    receiver.handler_tasks = HandlerTasks(receiver.outcomes.loop)
     receiver.workers = workers  # type: ignore[assignment] # a fake
     return receiver, workers
 
 
 def listening(listener: Any) -> tuple[Listening, Any]:
     receiver, workers = Listening(outcomes(), "G", listener), Workers()
+    receiver.handler_tasks = HandlerTasks(receiver.outcomes.loop)
     receiver.workers = workers  # type: ignore[assignment] # a fake
     return receiver, workers
 
