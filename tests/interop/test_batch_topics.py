@@ -83,7 +83,7 @@ def queue_files(store: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in folder.iterdir()}
 
 
-@pytest.mark.parametrize("end", ["stopped", pytest.param("killed", marks=pytest.mark.smoke)])
+@pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_a_store_goes_to_our_broker_and_back(tmp_path: Path, end: str) -> None:
     settings = {name: str(value) for name, value in FILES.items()}
     with real_cluster(tmp_path, settings=settings) as real:

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def module_of(requirement: str) -> str:
     return OTHER_NAMES.get(name, name)
 
 
+@cache
 def imported(*packages: str) -> set[str]:
     """Give the top names of all foreign modules that the packages import, late ones included."""
     known = {*PACKAGES, *sys.stdlib_module_names}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.short_form import short_form
 
 HOUR = 3600
 
@@ -22,7 +23,9 @@ def _flip(store: Path, name: bytes) -> None:
         file.write(name)
 
 
-@pytest.mark.parametrize("name", [b"/rders", b"or/ers", b"or ers"])
+@pytest.mark.parametrize(
+    "name", short_form([b"/rders", b"or/ers", b"or ers"], lambda name: name == b"/rders")
+)
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])
 @pytest.mark.parametrize("terms", [{"delay": HOUR}, {"delay_level": 18}], ids=["time", "level"])
 def test_what_waits_for_a_topic_that_cannot_be_keeps_nothing_else_back(

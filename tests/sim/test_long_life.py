@@ -9,7 +9,7 @@ from attrs import evolve
 
 from tests.sim.long_life import LIMITS, Account, Plan, Sample, live, verdict
 
-SHORT = Plan(scale=20_000, step_s=3600)
+SHORT = Plan(scale=80_000, step_s=4 * 3600)
 """So few messages touch the pages of the wheel for years: blocks and objects stand for memory."""
 
 

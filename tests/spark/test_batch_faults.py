@@ -28,7 +28,7 @@ MESSAGES = 2_000
 
 
 @pytest.mark.case("SP18")
-@pytest.mark.parametrize("fail_on_loss", ["true", "false"])
+@pytest.mark.parametrize("fail_on_loss", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_messages_that_grow_too_old_while_they_are_read(
     spark: SparkSession, fail_on_loss: str
 ) -> None:

@@ -204,6 +204,7 @@ def test_a_read_whose_executor_is_killed_gives_every_row_once(
     assert victim not in {executor_of(worker) for worker in workers_asking(broker, PULL)}
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP63")
 def test_a_write_whose_executor_is_killed_stores_every_row_at_least_once(
     driver: Driver, broker: EmbeddedBroker

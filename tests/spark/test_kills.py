@@ -37,6 +37,7 @@ def attempt(_number: int) -> int:
     return -1 if context is None else context.attemptNumber()
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP40")
 def test_a_write_whose_worker_is_killed_twice_succeeds_with_repeated_ids(
     spark: SparkSession, broker: EmbeddedBroker

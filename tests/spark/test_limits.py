@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@pytest.mark.slow
 def test_with_fewer_offsets_than_queues_these_take_turns(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ def strict_broker() -> Any:
         yield started
 
 
+@pytest.mark.slow
 def test_rows_of_a_topic_that_does_not_exist_are_invalid_rows(
     spark: SparkSession, strict_broker: EmbeddedBroker
 ) -> None:
@@ -224,6 +225,7 @@ def test_a_stream_sets_bad_rows_aside_and_sends_nothing_twice(
     assert bad == (Counter(reasons) if how == "topic" else Counter())
 
 
+@pytest.mark.slow
 def test_a_stream_with_a_bad_row_fails_with_its_place_and_goes_on_when_told_to(
     spark: SparkSession, strict_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_batch_is_not_short_when_a_broker_that_it_must_have_is_away(
         assert counted.result(WAIT_S) == 200
 
 
+@pytest.mark.slow
 def test_a_batch_waits_for_a_broker_of_the_route_that_does_not_answer(
     spark: SparkSession, cluster: EmbeddedCluster
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_batch_waits_for_a_broker_of_the_route_that_does_not_answer(
     assert [text for text in told if re.search(f"{away}.*going on without them", text)]
 
 
+@pytest.mark.slow
 def test_a_run_to_the_present_end_waits_for_the_queues_of_its_checkpoint(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
@@ -155,6 +157,7 @@ def test_a_run_to_the_present_end_waits_for_the_queues_of_its_checkpoint(
     assert seen.bodies == names(200, 210)
 
 
+@pytest.mark.slow
 def test_a_stream_does_not_begin_without_a_broker_that_it_must_have(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
@@ -175,7 +178,9 @@ def test_a_stream_does_not_begin_without_a_broker_that_it_must_have(
     assert seen.bodies == names(0, 200)
 
 
-@pytest.mark.parametrize("by", ["requiredBrokers", "requiredQueues"])
+@pytest.mark.parametrize(
+    "by", ["requiredBrokers", pytest.param("requiredQueues", marks=pytest.mark.slow)]
+)
 def test_a_stream_that_goes_on_reads_the_others_and_tells_when_a_required_broker_stays_away(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path, by: str
 ) -> None:
@@ -204,6 +209,7 @@ def test_a_stream_that_goes_on_reads_the_others_and_tells_when_a_required_broker
     assert seen.bodies == sorted(names(100, 200) + names(210, 220))
 
 
+@pytest.mark.slow
 def test_a_broker_that_was_away_at_the_first_start_brings_back_no_old_messages(
     spark: SparkSession, cluster: EmbeddedCluster, clock: VirtualClock, tmp_path: Path
 ) -> None:
@@ -244,6 +250,7 @@ def test_what_a_stream_finds_later_begins_at_its_starting_time(
     assert seen.bodies == names(200, 210)
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_not_subscribed_to_any_more_is_left_alone(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def test_no_write_begins_in_a_session_with_speculation(
     assert broker.messages.in_topic("U") == []
 
 
+@pytest.mark.slow
 def test_a_stream_logs_a_line_for_each_batch_without_being_asked(
     driver: Driver, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

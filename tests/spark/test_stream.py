@@ -213,6 +213,7 @@ def test_a_group_shows_how_far_the_stream_is(
     assert seen.bodies == names(0, 12)
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP54")
 def test_runs_of_one_batch_tell_the_group_what_the_run_before_has_done(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path

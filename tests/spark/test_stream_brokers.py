@@ -85,7 +85,7 @@ def asked(broker: EmbeddedBroker) -> int:
 
 
 @pytest.mark.case("SP52")
-@pytest.mark.parametrize("fail_on_loss", ["true", "false"])
+@pytest.mark.parametrize("fail_on_loss", [pytest.param("true", marks=pytest.mark.slow), "false"])
 def test_a_broker_that_stays_away_is_a_loss_after_the_grace(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path, fail_on_loss: str
 ) -> None:
@@ -120,6 +120,7 @@ def test_a_broker_that_stays_away_is_a_loss_after_the_grace(
             assert seen.bodies == names(5, 15)
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP53")
 def test_messages_that_grew_too_old_before_they_were_read(
     spark: SparkSession, tmp_path: Path
@@ -219,6 +220,7 @@ class Keys:
         return parts
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP78")
 def test_keys_that_change_in_their_file_are_used_by_the_stream_that_runs(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path

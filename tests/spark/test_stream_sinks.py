@@ -63,6 +63,7 @@ def test_what_a_stream_writes_arrives_at_the_time_of_each_row(
     assert len({message.properties["DEDUPE_ID"] for message in found}) == len(found) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP58")
 def test_a_batch_that_is_marked_is_not_written_again(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
@@ -104,6 +105,7 @@ def test_a_whole_batch_that_spark_forgot_is_not_written_twice(
     assert len(broker.messages.in_topic("U")) == 14
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP58")
 def test_batches_without_a_row_to_write_are_marked_too(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
@@ -116,6 +118,7 @@ def test_batches_without_a_row_to_write_are_marked_too(
     assert len(broker.messages.in_topic("U")) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP60")
 def test_two_writes_of_a_batch_that_differ_in_the_delay_only_have_different_ids(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path

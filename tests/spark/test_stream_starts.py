@@ -119,7 +119,7 @@ def failing_while(path: Path) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     ("start", "late", "nth"),
     [
-        ("latest", RequestCode.GET_TOPIC_STATS_INFO, 2),
+        pytest.param("latest", RequestCode.GET_TOPIC_STATS_INFO, 2, marks=pytest.mark.slow),
         # The group has no offset, so it begins at the end. It is asked after the first look.
         ("group:latest", RequestCode.QUERY_CONSUMER_OFFSET, 1),
     ],
@@ -167,6 +167,7 @@ def test_a_first_batch_whose_tasks_fail_is_read_again_whole_and_once(
     assert start_of(checkpoint) == {"0": first // 2, "1": first // 2}
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP73")
 def test_an_idle_first_batch_keeps_the_place_where_it_began(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
@@ -202,6 +203,7 @@ def test_the_end_of_a_run_that_ends_is_also_where_latest_begins(
     assert again.bodies == names(6, 11)
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP74")
 def test_a_topic_made_anew_is_read_from_its_beginning_once(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
@@ -220,6 +222,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning_once(
     assert again.bodies == names(14, 16)
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP61")
 def test_checkpoints_of_another_version_are_refused_and_key_order_means_nothing(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
@@ -245,6 +248,7 @@ EACH = 550
 """Queues of each of two topics: the offsets of more than a thousand are packed."""
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP61")
 def test_a_checkpoint_of_many_queues_is_packed_and_one_in_words_goes_on(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path

@@ -38,6 +38,7 @@ def read(spark: SparkSession, broker: EmbeddedBroker, **options: str) -> DataFra
     return reader.options(nameServer=broker.namesrv_addr, subscribe="T", **options).load()
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP55")
 def test_the_lag_after_a_restart_is_that_of_the_batch_that_was_not_finished(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
@@ -209,6 +210,7 @@ def test_workers_log_with_time_and_level_and_take_keys_from_their_environment(
     assert "hush" not in told
 
 
+@pytest.mark.slow
 def test_credentials_that_are_not_in_the_environment_are_told_by_their_variables(
     spark: SparkSession, broker: EmbeddedBroker
 ) -> None:
