@@ -21,8 +21,10 @@ from attrs import define
 from rocketmq_py.aio.delivery import Delivery
 from rocketmq_py.aio.handler_tasks import HandlerTasks
 from rocketmq_py.aio.outcomes import Outcomes
+from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.consumer.core import delivery as core
 from rocketmq_py.consumer.dispatch.on_loop import LoopWorkers
+from rocketmq_py.consumer.listening import tell_raised
 from rocketmq_py.errors import DeliveryEndedError
 from rocketmq_py.logs import get_logger
 
@@ -154,6 +156,7 @@ class Listening(Receiver):
     def __init__(self, outcomes: Outcomes, group: str, listener: Listener) -> None:
         super().__init__(outcomes, group)
         self._listener = listener
+        self._faults = ApplicationFaults(_log)
         self._tasks: dict[asyncio.Task[None], _Place] = {}
 
     def take(self, delivery: core.Delivery) -> None:
@@ -188,17 +191,7 @@ class Listening(Receiver):
             await self._listener(handed)
         except BaseException as error:
             if not isinstance(error, asyncio.CancelledError):
-                _log.warning(
-                    "group %s: the listener raised for message %s of topic %s, queue %s, attempt "
-                    "%d; %s",
-                    self.group,
-                    delivery.message.msg_id,
-                    delivery.message.topic,
-                    delivery.queue,
-                    delivery.attempt,
-                    "it was settled before" if delivery.is_settled else "it comes again later",
-                    exc_info=True,
-                )
+                tell_raised(self._faults, self.group, delivery, error)
             if not delivery.is_settled:
                 core.fail(delivery)
             if not isinstance(error, Exception):

@@ -11,10 +11,12 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from attrs import define, field
 
+from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.consumer.core.delivery import SETTLED, Delivery, Settlement
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, DONE, Hold, Later, Outcome
@@ -50,12 +52,13 @@ class ConcurrentHandler:
     _group: str
     _consume: Callable[..., object]
     _told: set[str] = field(factory=set, init=False)
+    _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, logger), init=False)
 
     def __call__(self, messages: Sequence[MessageExt], queue: MessageQueue) -> Verdict:
         """Take CONSUME_SUCCESS for done, and everything else for later."""
         context = ConsumeConcurrentlyContext(queue)
         # A listener of a foreign program may return anything, whatever its annotation says.
-        status = _called(self._group, self._consume, messages, queue, context)
+        status = _called(self._faults, self._group, self._consume, messages, queue, context)
         verdict = _HANDLED if status is _HANDLED.status else _FAILED
         if not isinstance(status, ConsumeConcurrentlyStatus):
             verdict = _FAILED._replace(problem=_problem(status))
@@ -85,12 +88,13 @@ class OrderlyHandler:
     _consume: Callable[..., object]
     _suspend_ms: Callable[[], int]
     _told: set[str] = field(factory=set, init=False)
+    _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, logger), init=False)
 
     def __call__(self, messages: Sequence[MessageExt], queue: MessageQueue) -> Verdict:
         """Take SUCCESS for done, and everything else for a pause of the queue."""
         context = ConsumeOrderlyContext(queue)
         count = len(messages)
-        status = _called(self._group, self._consume, messages, queue, context)
+        status = _called(self._faults, self._group, self._consume, messages, queue, context)
         problem = ""
         if not isinstance(status, ConsumeOrderlyStatus):
             problem = _problem(status)
@@ -147,21 +151,25 @@ class DeliveryHandler:
     settles: ClassVar[Literal[True]] = True
     _group: str
     _consume: Callable[..., object]
+    _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, logger), init=False)
 
     def __call__(self, delivery: Delivery) -> Verdict:
         """Take the return for nothing, and an exception for a `Delivery.nack`."""
         try:
             self._consume(delivery)
-        except BaseException:
-            logger.warning(
-                "group %s: the listener raised for %s; %s",
-                self._group,
-                named(delivery.messages, delivery.queue, delivery.attempt),
-                "it was settled before" if delivery.is_settled else "it comes again later",
-                exc_info=True,
-            )
+        except BaseException as error:  # noqa: BLE001 - as any other listener's
+            tell_raised(self._faults, self._group, delivery, error)
             return Verdict(0)
         return Verdict(len(delivery.messages))
+
+
+def tell_raised(
+    faults: ApplicationFaults, group: str, delivery: Delivery, error: BaseException
+) -> None:
+    """Log that a listener that settles its messages itself has raised."""
+    name = named(delivery.messages, delivery.queue, delivery.attempt)
+    end = "it was settled before" if delivery.is_settled else _COMES_AGAIN
+    faults.tell(_listener_of(group), f"{name}; {end}", error, logging.WARNING)
 
 
 def handler_of(listening: Listening, group: str, suspend_ms: Callable[[], int]) -> Handler:
@@ -236,7 +244,15 @@ _CONCURRENTLY = "ConsumeConcurrentlyStatus", "CONSUME_SUCCESS"
 _ORDERLY = "ConsumeOrderlyStatus", "SUCCESS"
 
 
+_COMES_AGAIN: Final = "it comes again later"
+
+
+def _listener_of(group: str) -> str:
+    return f"group {group}: the listener"
+
+
 def _called(
+    faults: ApplicationFaults,
     group: str,
     consume: Callable[..., object],
     messages: Sequence[MessageExt],
@@ -246,14 +262,10 @@ def _called(
     """Call the listener; `_RAISED` after an exception, which is logged."""
     try:
         return consume(list(messages), context)  # a listener may change its list
-    except BaseException:
+    except BaseException as error:  # noqa: BLE001
         # SystemExit too: a listener must not be able to take a thread away.
-        logger.warning(
-            "group %s: the listener raised for %s; it comes again later",
-            group,
-            named(messages, queue),
-            exc_info=True,
-        )
+        case = f"{named(messages, queue)}; {_COMES_AGAIN}"
+        faults.tell(_listener_of(group), case, error, logging.WARNING)
         return _RAISED
 
 

@@ -11,7 +11,7 @@ import pytest
 from rocketmq_py.consumer.core.delivery import Delivery, Settlement
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DEAD, Hold, Later, Outcome
-from rocketmq_py.consumer.dispatch.listener_calls import Verdict
+from rocketmq_py.consumer.dispatch.listener_calls import Handler, Verdict
 from rocketmq_py.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -39,6 +39,11 @@ Words = Callable[[Any], object]
 
 def verdict_of(listener: object, count: int = 3) -> Verdict:
     """What a listener says about three messages."""
+    return call(handler_of(listening_of(listener), GROUP, lambda: SUSPEND_MS), count)
+
+
+def call(handler: Handler, count: int = 3) -> Verdict:
+    """Call a handler with three messages."""
     lane = Lane(QUEUE, 0, fetched_at=0.0)
     messages = [message(offset) for offset in range(count)]
     lane.put(messages)
@@ -47,7 +52,6 @@ def verdict_of(listener: object, count: int = 3) -> Verdict:
         raise RocketMQError("not asked for here")
 
     settlement = Settlement(messages, lane, refuse)
-    handler = handler_of(listening_of(listener), GROUP, lambda: SUSPEND_MS)
     if handler.settles:
         return handler(Delivery(messages, settlement, refuse, refuse))
     return handler(messages, QUEUE)
@@ -148,7 +152,24 @@ def test_an_exception_even_of_an_exit_is_no_success(caplog: pytest.LogCaptureFix
     orderly = verdict_of(MessageListenerOrderly(raising))
     assert orderly == Verdict(0, HOLD, status=SUSPEND, problem="EXCEPTION")
     assert verdict_of(DeliveryListener(lambda _: raising(0, 0))) == Verdict(0)
-    assert caplog.text.count("the listener raised for message") == 3
+    assert caplog.text.count(": the listener failed (told once a minute") == 3
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [raising, MessageListenerOrderly(raising), DeliveryListener(lambda _: raising(0, 0))],
+    ids=["messages", "in order", "delivery"],
+)
+def test_a_listener_that_always_raises_is_one_line_a_minute(
+    caplog: pytest.LogCaptureFixture, listener: Any
+) -> None:
+    handler = handler_of(listening_of(listener), GROUP, lambda: SUSPEND_MS)
+    for _ in range(100):
+        call(handler)
+    (line,) = caplog.records
+    assert line.levelname == "WARNING"
+    assert "message ID0 of" in line.getMessage()
+    assert line.exc_info is not None
 
 
 # --- when a broker asks -------------------------------------------------------------------------
