@@ -116,10 +116,11 @@ class FileCredentials:
 
     def _read(self) -> Credentials:
         try:
-            status = self.path.stat()
+            path = self._place()
+            status = path.stat()
             stamp = status.st_mtime_ns, status.st_size, status.st_ino
             if self._have is None or stamp != self._seen:
-                self._have = _parsed(self.path)
+                self._have = _parsed(path)
                 self._seen = stamp
             self._is_broken = False
         except (OSError, ValueError) as error:
@@ -133,6 +134,10 @@ class FileCredentials:
                 _log.warning("%r cannot be read, its last keys stay in use: %s", self, why)
             self._is_broken = True
         return self._have
+
+    def _place(self) -> Path:
+        """Say where the file lies now."""
+        return self.path
 
 
 class _UnusableError(ValueError):

@@ -7,12 +7,10 @@ what is asked. Spark itself is only looked at for files that it carries (``Spark
 """
 
 import atexit
-import json
-import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +18,8 @@ from rocketmq_py import (
     ClientConfig,
     ConfigError,
     Credentials,
+    EnvironmentCredentials,
+    FileCredentials,
     FlowControlError,
     MQBrokerException,
     MQClientException,
@@ -32,7 +32,6 @@ from rocketmq_py import (
 from rocketmq_py.raw import NamespacedQueueAccess, QueueAccess
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
-from spark_connector.options.parsing import Secret
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.servers.stderr_log import set_up
@@ -46,14 +45,6 @@ OPEN_MOST = 16
 BUSY_CODES = frozenset({2, 14, 215})
 """SYSTEM_BUSY, SERVICE_NOT_AVAILABLE, FLOW_CONTROL: refusals that are about now."""
 
-_VARIABLES = {
-    "accessKey": "ACCESS_KEY",
-    "secretKey": "SECRET_KEY",
-    "securityToken": "SECURITY_TOKEN",
-}
-"""What credentials consist of: the name in a file, and the end of the variable's name."""
-
-_log = logging.getLogger("spark_connector")
 _T = TypeVar("_T")
 
 
@@ -212,81 +203,27 @@ def _credentials(connection: Connection) -> Credentials | Callable[[], Credentia
 
 
 def _credentials_of_environment(prefix: str) -> Credentials:
-    names = {name: f"{prefix}_{suffix}" for name, suffix in _VARIABLES.items()}
-    found = {
-        name: Secret(os.environ[variable])
-        for name, variable in names.items()
-        if variable in os.environ
-    }
-    where = f"environment variables {names['accessKey']} and {names['secretKey']}"
-    return _made(found, where)
+    try:
+        return EnvironmentCredentials(prefix)()
+    except ConfigError as error:
+        raise OptionError(
+            f"no credentials: {error.limit}; credentialsEnv={prefix} reads {prefix}_ACCESS_KEY and "
+            f"{prefix}_SECRET_KEY"
+        ) from None
 
 
-class CredentialsFile:
-    """Reads ``{"accessKey":...,"secretKey":...,"securityToken":...}`` when asked for credentials.
-
-    The file is read again when it changes, and after a refusal (`renew`). While it cannot be read,
-    as when it is being written, what was read last counts. Safe from any thread.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._lock = threading.Lock()
-        self._seen: tuple[int, int, int] | None = None
-        self._now: Credentials | None = None
-        self._is_broken = False
+class CredentialsFile(FileCredentials):
+    """The keys of a file that Spark carries, or of this machine; `OptionError` without any."""
 
     def __call__(self) -> Credentials:
-        """Return the credentials; raises `OptionError` when the file has never been readable."""
-        with self._lock:
-            return self._read()
-
-    def renew(self, refused: Credentials) -> bool:
-        """Read the file once more; True when it holds others than the refused ones."""
-        with self._lock:
-            self._seen = None
-            return self._read() != refused
-
-    def _read(self) -> Credentials:
-        path = spark_file(self._name)
+        """Give what the file holds."""
         try:
-            status = path.stat()
-            stamp = status.st_mtime_ns, status.st_size, status.st_ino
-            if self._now is None or stamp != self._seen:
-                self._now = self._parsed(path)
-                self._seen = stamp
-            self._is_broken = False
-        except (OSError, ValueError) as error:
-            # A JSON error shows no content, but holds it.
-            why = str(error) if isinstance(error, OptionError) else type(error).__name__
-            if self._now is None:
-                raise OptionError(f"credentialsFile {self._name} cannot be read: {why}") from None
-            if not self._is_broken:
-                _log.warning(
-                    "credentialsFile %s cannot be read, its last keys stay in use: %s",
-                    self._name,
-                    why,
-                )
-            self._is_broken = True
-        return self._now
+            return super().__call__()
+        except ConfigError as error:
+            raise OptionError(f"credentialsFile {self.path}: {error.limit}") from None
 
-    def _parsed(self, path: Path) -> Credentials:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        where = f"credentialsFile {self._name}"
-        if not isinstance(values, dict):
-            raise OptionError(f"{where} holds no JSON object")
-        hidden = {name: Secret(str(values.pop(name))) for name in _VARIABLES if values.get(name)}
-        return _made(hidden, where)
-
-
-def _made(values: Mapping[str, Secret], where: str) -> Credentials:
-    access_key, secret_key = values.get("accessKey"), values.get("secretKey")
-    token = values.get("securityToken")
-    if access_key is None or secret_key is None or not secret_key.reveal():
-        raise OptionError(f"no credentials: {where} must give an access key and a secret key")
-    return Credentials(
-        access_key.reveal(), secret_key.reveal(), None if token is None else token.reveal()
-    )
+    def _place(self) -> Path:
+        return spark_file(str(self.path))
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from rocketmq_py import (
     NoRouteError,
     PermissionDeniedError,
 )
+from rocketmq_py.client import credentials
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
@@ -139,10 +140,13 @@ def test_a_wrong_client_setting_is_an_option_error() -> None:
 
 
 @pytest.mark.case("SP78")
-def test_a_file_of_credentials_is_read_again_when_it_changes(tmp_path: Path) -> None:
+def test_a_file_of_credentials_is_read_again_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "LOOK_EVERY_S", 0.0)
     path = tmp_path / "keys.json"
     source = CredentialsFile(str(path))
-    with pytest.raises(OptionError, match="FileNotFoundError"):
+    with pytest.raises(OptionError, match="No such file"):
         source()
     path.write_text(json.dumps({"accessKey": "a", "secretKey": "first"}))
     assert source() == Credentials("a", "first")
@@ -152,7 +156,7 @@ def test_a_file_of_credentials_is_read_again_when_it_changes(tmp_path: Path) -> 
     os.utime(path, ns=(1, 1))
     assert source() == Credentials("a", "second", "t")
     path.write_text('{"secretKey": "hush"}')
-    with pytest.raises(OptionError, match="must give an access key") as caught:
+    with pytest.raises(OptionError, match="must give accessKey and secretKey") as caught:
         CredentialsFile(str(path))()
     assert "hush" not in "".join(traceback.format_exception(caught.value))
 
@@ -184,7 +188,7 @@ def test_a_file_of_credentials_is_read_again_after_a_refused_request(tmp_path: P
 def test_credentials_come_from_the_environment_of_the_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(OptionError, match="MQ_ACCESS_KEY and MQ_SECRET_KEY must give"):
+    with pytest.raises(OptionError, match=r"MQ_ACCESS_KEY is not set.*MQ_SECRET_KEY"):
         access_for(Connection("h:1", credentials_env="MQ"))
     monkeypatch.setenv("MQ_ACCESS_KEY", "id")
     monkeypatch.setenv("MQ_SECRET_KEY", "hush")
