@@ -12,6 +12,7 @@ those of administrators in `rocketmq_py.admin`. For tests without a server there
 """
 
 from rocketmq_py._version import __version__
+from rocketmq_py.lazy_names import on_first_use
 
 TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms to import
 
@@ -239,7 +240,9 @@ _NAMES_OF = {
         "LocalTransactionState MessageQueue SendResult SendStatus TransactionSendResult"
     ),
 }
-_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
+_MODULE_OF = {
+    name: f"rocketmq_py.{module}" for module, names in _NAMES_OF.items() for name in names.split()
+}
 
 __all__ = [
     "AccessChannel",
@@ -383,19 +386,8 @@ __all__ = [
     "split_batch",
 ]
 
-
-if not TYPE_CHECKING:  # a checker that saw this function would accept every name
-
-    def __getattr__(name: str) -> object:
-        """Import a public name on first use (PEP 562) and keep it."""
-        from importlib import import_module
-
-        module = _MODULE_OF.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        thing: object = getattr(import_module(f"{__name__}.{module}"), name)
-        globals()[name] = thing
-        return thing
+if not TYPE_CHECKING:
+    __getattr__ = on_first_use(globals(), _MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,8 @@ none of them but `MessageIds`. Begin with `QueueAccess`.
 32
 """
 
+from rocketmq_py.lazy_names import on_first_use
+
 TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms to import
 
 if TYPE_CHECKING:
@@ -27,7 +29,11 @@ _NAMES_OF = {
     "raw_messages": "MessageIds RawMessages",
     "topic_questions": "QueueBounds",
 }
-_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
+_MODULE_OF = {
+    name: f"rocketmq_py.client.{module}"
+    for module, names in _NAMES_OF.items()
+    for name in names.split()
+}
 
 __all__ = [
     "MessageIds",
@@ -43,19 +49,8 @@ __all__ = [
     "SendRun",
 ]
 
-
-if not TYPE_CHECKING:  # a checker that saw this function would accept every name
-
-    def __getattr__(name: str) -> object:
-        """Import a public name on first use (PEP 562) and keep it."""
-        from importlib import import_module
-
-        module = _MODULE_OF.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        thing: object = getattr(import_module(f"rocketmq_py.client.{module}"), name)
-        globals()[name] = thing
-        return thing
+if not TYPE_CHECKING:
+    __getattr__ = on_first_use(globals(), _MODULE_OF)
 
 
 def __dir__() -> list[str]:

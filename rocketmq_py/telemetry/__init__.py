@@ -5,29 +5,24 @@ them under the names of RocketMQ's own clients. Both stand on the public hooks a
 imported when it is first used, and says then which package is missing.
 """
 
+from rocketmq_py.lazy_names import on_first_use
+
 TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms to import
 
 if TYPE_CHECKING:
     from rocketmq_py.telemetry.metrics import ClientMetrics
     from rocketmq_py.telemetry.spans import context_of, instrument
 
-_MODULE_OF = {"ClientMetrics": "metrics", "context_of": "spans", "instrument": "spans"}
+_MODULE_OF = {
+    "ClientMetrics": "rocketmq_py.telemetry.metrics",
+    "context_of": "rocketmq_py.telemetry.spans",
+    "instrument": "rocketmq_py.telemetry.spans",
+}
 
 __all__ = ["ClientMetrics", "context_of", "instrument"]
 
-
-if not TYPE_CHECKING:  # a checker that saw this function would accept every name
-
-    def __getattr__(name: str) -> object:
-        """Import a public name on first use (PEP 562) and keep it."""
-        from importlib import import_module
-
-        module = _MODULE_OF.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        thing: object = getattr(import_module(f"{__name__}.{module}"), name)
-        globals()[name] = thing
-        return thing
+if not TYPE_CHECKING:
+    __getattr__ = on_first_use(globals(), _MODULE_OF)
 
 
 def __dir__() -> list[str]:

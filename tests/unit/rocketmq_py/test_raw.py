@@ -17,7 +17,12 @@ def test_importing_the_package_imports_no_tool() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["rocketmq_py", "rocketmq_py._version", "rocketmq_py.raw"]
+    assert done.stdout.split() == [
+        "rocketmq_py",
+        "rocketmq_py._version",
+        "rocketmq_py.lazy_names",
+        "rocketmq_py.raw",
+    ]
 
 
 def test_every_tool_says_where_it_comes_from() -> None:
