@@ -9,7 +9,8 @@ holder has seen the connection end: no client can know sooner, and RocketMQ's pr
 against it. So breaks within `NOTICE_S` of a crash are counted apart, and the gate has no crashes.
 
 The queues are pulled, or popped: then each is whose the broker gives its messages to, until all of
-them are acked or hidden no more.
+them are acked or hidden no more. Of these a broker that dies forgets what it gave in its last five
+seconds, and who has that goes on with it, so popped queues have a storm without crashes only.
 
 The short form is part of the gate, the long one of ``make long``. By hand, with another seed:
 ``python -m tests.sdk.test_storm_in_order --minutes 10 --seed N``.
@@ -248,7 +249,7 @@ def storm(folder: Path, seconds: float, seed: int, *, crashes: bool, pops: bool)
         (4.0, False, False),
         (4.0, False, True),
         pytest.param(600.0, True, False, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
-        pytest.param(600.0, True, True, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+        pytest.param(600.0, False, True, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
     ],
 )
 def test_in_a_storm_no_key_is_out_of_order_and_nothing_is_lost(
@@ -266,7 +267,9 @@ def main() -> int:
     parser.add_argument("--pops", action="store_true")
     given = parser.parse_args()
     with TemporaryDirectory() as folder:
-        made = storm(Path(folder), given.minutes * 60, given.seed, crashes=True, pops=given.pops)
+        made = storm(
+            Path(folder), given.minutes * 60, given.seed, crashes=not given.pops, pops=given.pops
+        )
     total = sum(made.sent.values())
     print(
         f"{total} messages, {made.order.calls} calls, {made.changes} members came and went, "

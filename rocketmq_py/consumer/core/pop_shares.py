@@ -103,19 +103,15 @@ class ByBroker:
             mine = before or Mine([])
             mine = mine._replace(listed=False)
         else:
+            meant = [
+                (queue, one.mode)
+                for one in assigned
+                if one.queue.topic == topic
+                for queue in self._meant(one.queue, queues)
+            ]
             mine = Mine(
-                sorted(
-                    queue
-                    for one in assigned
-                    if one.queue.topic == topic
-                    for queue in self._meant(one.queue, queues)
-                ),
-                popped={
-                    queue
-                    for one in assigned
-                    if one.mode == POP
-                    for queue in self._meant(one.queue, queues)
-                },
+                sorted(queue for queue, _ in meant),
+                popped={queue for queue, mode in meant if mode == POP},
             )
         self._assigned[topic] = mine
         return mine

@@ -311,3 +311,20 @@ def test_in_order_auto_commit_cannot_be_turned_off(
     bench.send(b"one")
     until(lambda: given == [0, 1], GUARD_S)
     assert "auto_commit = False is not possible with client_rebalance=False" in caplog.text
+
+
+def test_in_order_a_pop_whose_answer_was_lost_gets_its_messages_without_an_invisible_time(
+    bench: Bench,
+) -> None:
+    inbox = Inbox(lambda _: ConsumeOrderlyStatus.SUCCESS)
+    sent = [b"%d" % number for number in range(4)]
+    for queue_id, body in enumerate(sent):
+        bench.send_to(queue_id, body)
+    bench.broker.faults.on(RequestCode.POP_MESSAGE).close(after=True)
+    bench.consumer(
+        MessageListenerOrderly(cast("Any", inbox)), pull_time_delay_millis_when_exception=10
+    )
+    until(lambda: len(inbox) == 4, GUARD_S)  # the broker's clock stands still
+    assert sorted(inbox.bodies) == sent
+    assert {one.reconsume_times for one in inbox.messages} == {0}
+    bench.broker.faults.assert_all_used()
