@@ -300,9 +300,11 @@ class PopCalls:
         """Let a message come to others soon; without an answer it does when its time is over.
 
         Not at once: a pop that this client has waiting at the broker might get it once more, which
-        ends with the connection.
+        ends with the connection. Waits for nothing: a broker without an address is not asked.
         """
-        self.ask_invisible_time(receipt, GIVEN_BACK_MS)
+        name = receipt.handle.broker_name
+        if self._engine.routes.broker_address(name, only_this=True) is not None:
+            self.ask_invisible_time(receipt, GIVEN_BACK_MS)
 
     def _ask(
         self,

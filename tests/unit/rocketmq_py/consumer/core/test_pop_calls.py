@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq_py.consumer.core.pop_calls import (
     ALL_QUEUES,
+    GIVEN_BACK_MS,
     POP_GRACE_MS,
     Assignment,
     PopAnswer,
@@ -506,3 +507,15 @@ def test_in_order_nothing_overtakes_a_message_without_a_receipt(
     got = read_pop(answer, ASK._replace(order=order))
     assert [one.receipt.offset for one in got.popped] == read
     assert isinstance(got.problem, HeaderError)
+
+
+def test_what_is_given_back_to_a_broker_that_has_gone_waits_for_no_route(
+    engine: FakeEngine, calls: PopCalls
+) -> None:
+    engine.answers[RequestCode.CHANGE_MESSAGE_INVISIBLETIME] = lambda _: ok()
+    calls.give_back(RECEIPT)
+    (asked,) = engine.called(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+    assert asked.ext_fields["invisibleTime"] == str(GIVEN_BACK_MS)
+    engine.addresses.clear()
+    calls.give_back(RECEIPT)
+    assert (len(engine.calls), engine.route_questions) == (1, [])
