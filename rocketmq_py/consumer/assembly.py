@@ -8,6 +8,7 @@
 | asyncio | as push | as push | as push | as push, `LoopWorkers` instead of threads; or inbox |
 | lite pull | by strategy, or assigned | pulls | offsets, committed by the next poll | inbox |
 | push, popping | by the broker | pops, or pulls | receipts, or offsets at the broker | pool |
+| push, popping in order | by the broker, queue by queue | as popping | as popping | in order |
 
 A function here puts one kind together; nothing else is decided here.
 """
@@ -88,12 +89,16 @@ class Dispatching(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """Whose messages a consumer gets, where from, and what settling them does."""
+    """Whose messages a consumer gets, where from, and what settling them does.
+
+    ``pops`` says which queues are popped.
+    """
 
     share: Share
     source: Source
     progress: Progress
     ownership: Ownership = Unguarded()
+    pops: Callable[[MessageQueue], bool] = lambda _queue: False
 
 
 class Basis(NamedTuple, Generic[_Settings_co]):
@@ -149,12 +154,11 @@ def push_member(
     """
     group, engine, settings, subscriptions, _, _ = basis
     broadcasts = settings.message_model is MessageModel.BROADCASTING
-    if not settings.client_rebalance and (listening.is_orderly or broadcasts):
+    if broadcasts and not settings.client_rebalance:
         raise ConfigError(
             "client_rebalance",
             settings.client_rebalance,
-            "must be True for an orderly listener, and for broadcasting: brokers assign queues to "
-            "concurrent members of a group only",
+            "must be True for broadcasting: each member has all queues, so brokers assign none",
         )
     queues = queues_of(basis)
     offsets = queues.offsets
@@ -163,13 +167,19 @@ def push_member(
         locks = None
         flow = _pulling(basis, queues, NoRetries(group, BROADCAST_ONCE))
     else:
-        locks, retries = QueueLocks(engine, group), SendBack(group, queues.calls, settings)
+        retries = SendBack(group, queues.calls, settings)
         subscriptions.put(retry_topic(group), "*")
         flow = _pulling(basis, queues, retries)
         if not settings.client_rebalance:
-            flow = _popping(basis, flow, retries)
+            flow = _popping(basis, flow, retries, in_order=listening.is_orderly)
+        locks = QueueLocks(engine, group, needs_none=flow.pops)
     tracing = _traced(basis)
-    handler = handler_of(listening, group, lambda: settings.suspend_current_queue_time_millis)
+    handler = handler_of(
+        listening,
+        group,
+        lambda: settings.suspend_current_queue_time_millis,
+        commits=settings.client_rebalance,
+    )
     if listening.is_orderly:
         how = _in_order(basis, flow.progress, handler, locks, workers)
     else:
@@ -242,12 +252,19 @@ def _pulling(basis: Basis[PushConsumerConfig], queues: Queues, retries: Retries)
     return Flow(queues.share, source, OffsetProgress(queues.offsets, retries, queues.begin))
 
 
-def _popping(basis: Basis[PushConsumerConfig], pulling: Flow, retries: Retries) -> Flow:
+def _popping(
+    basis: Basis[PushConsumerConfig], pulling: Flow, retries: Retries, *, in_order: bool
+) -> Flow:
     """Let brokers assign queues; those that an administrator has not set to popping are pulled."""
     group, engine, settings, subscriptions, clock, _ = basis
     calls = PopCalls(engine, group)
     by_broker = ByBroker(
-        engine=engine, group=group, calls=calls, settings=settings, by_strategy=pulling.share
+        engine=engine,
+        group=group,
+        calls=calls,
+        settings=settings,
+        by_strategy=pulling.share,
+        in_order=in_order,
     )
     receipts = Receipts(
         engine=engine,
@@ -256,6 +273,7 @@ def _popping(basis: Basis[PushConsumerConfig], pulling: Flow, retries: Retries) 
         settings=settings,
         dead_letters=retries,
         clock=clock,
+        in_order=in_order,
     )
     pops = Pops(calls, subscriptions, settings, receipts.acks.unwanted)
     return Flow(
@@ -263,6 +281,7 @@ def _popping(basis: Basis[PushConsumerConfig], pulling: Flow, retries: Retries) 
         SourceByMode(pulling.source, pops),
         ProgressByMode(pulling.progress, receipts, by_broker.pops),
         receipts,
+        by_broker.pops,
     )
 
 

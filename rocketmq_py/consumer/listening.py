@@ -29,6 +29,7 @@ from rocketmq_py.consumer.listener import (
     ConsumeOrderlyStatus,
     Listening,
 )
+from rocketmq_py.errors import UnsupportedOperationError
 from rocketmq_py.logs import get_logger
 
 if TYPE_CHECKING:
@@ -80,19 +81,21 @@ _FAILED: Final = Verdict(0, status=ConsumeConcurrentlyStatus.RECONSUME_LATER)
 class OrderlyHandler:
     """Calls a listener whose messages of a queue are handled one after the other.
 
-    ``suspend_ms`` gives how long a queue waits whose listener does not say so itself.
+    ``suspend_ms`` gives how long a queue waits whose listener does not say so itself. ``commits``:
+    whether a listener may turn auto-commit off.
     """
 
     settles: ClassVar[Literal[False]] = False
     _group: str
     _consume: Callable[..., object]
     _suspend_ms: Callable[[], int]
+    _commits: bool = True
     _told: set[str] = field(factory=set, init=False)
     _faults: ApplicationFaults = field(factory=partial(ApplicationFaults, logger), init=False)
 
     def __call__(self, messages: Sequence[MessageExt], queue: MessageQueue) -> Verdict:
         """Take SUCCESS for done, and everything else for a pause of the queue."""
-        context = ConsumeOrderlyContext(queue)
+        context = (ConsumeOrderlyContext if self._commits else _WithoutCommits)(queue)
         count = len(messages)
         status = _called(self._faults, self._group, self._consume, messages, queue, context)
         problem = ""
@@ -139,6 +142,21 @@ class OrderlyHandler:
         )
 
 
+class _WithoutCommits(ConsumeOrderlyContext):
+    """A context where each message is acked by itself."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "auto_commit" and not value:
+            raise UnsupportedOperationError(
+                f"auto_commit = {value!r} is not possible with client_rebalance=False: of a queue "
+                "that is popped a broker gives nothing more until what it gave is acked, so a "
+                "COMMIT of several messages might be waited for in vain"
+            )
+        super().__setattr__(name, value)
+
+
 SUSPEND_MIN_MS = 10
 SUSPEND_MAX_MS = 30_000
 """Bounds of the pause of a queue whose listener suspends it, as Java has them."""
@@ -172,12 +190,14 @@ def tell_raised(
     faults.tell(_listener_of(group), f"{name}; {end}", error, logging.WARNING)
 
 
-def handler_of(listening: Listening, group: str, suspend_ms: Callable[[], int]) -> Handler:
-    """Return what calls a listener."""
+def handler_of(
+    listening: Listening, group: str, suspend_ms: Callable[[], int], *, commits: bool = True
+) -> Handler:
+    """Return what calls a listener; ``commits``: whether an orderly one may commit by itself."""
     if listening.settles:
         return DeliveryHandler(group, listening.function)
     if listening.is_orderly:
-        return OrderlyHandler(group, listening.function, suspend_ms)
+        return OrderlyHandler(group, listening.function, suspend_ms, commits)
     return ConcurrentHandler(group, listening.function)
 
 

@@ -184,13 +184,14 @@ class PushConsumerConfig(ConsumerConfig):
     client_rebalance
         True: the members divide the queues by `allocate_strategy` and pull. False: the brokers
         assign them, and messages of a topic are popped where an administrator has set so
-        (`DefaultMQAdminExt.set_message_request_mode`). Orderly listeners and broadcasting divide
-        by themselves: with False they are refused.
+        (`DefaultMQAdminExt.set_message_request_mode`). Broadcasting is refused with False, and so
+        is a listener in order that turns its auto-commit off.
     pop_invisible_time
         How long a popped message is hidden from the group, in ms, or a timedelta; while its
-        listener works that is renewed, up to `consume_timeout`.
+        listener works that is renewed, up to `consume_timeout`. In order it is renewed as long as
+        the queue waits: nobody else gets anything of it before.
     pop_batch_nums
-        Messages that one pop asks for at most.
+        Messages that one pop asks for at most. In order no more of a queue are under way.
     pop_threshold_for_queue
         Messages of one popped queue that are not acked. Above it popping waits.
     """

@@ -42,6 +42,8 @@ from tests.sdk.request_mode import set_mode
 SOON_AGAIN_MS = 10
 """How often what is missing is asked for again, and how long a queue waits in order."""
 
+QUEUES = 4
+"""Of the topic of each test."""
 INVISIBLE_MS = 5_000
 """The shortest time that a pop may hide messages: then they come again by themselves."""
 
@@ -126,11 +128,13 @@ class Face:
     pops: bool = False
     """Each member gets messages of all queues, and what it loses comes when it is hidden no more.
 
-    So there is one queue in its assignment, which stands for those of a broker."""
+    So all queues of the topic are in its assignment, or one that stands for those of a broker."""
 
     def queues(self, count: int) -> int:
         """Say how many entries an assignment of so many queues has."""
-        return 1 if self.pops else count
+        if self.pops:
+            return QUEUES if self.in_order else 1
+        return count
 
     @property
     def in_order(self) -> bool:
@@ -428,6 +432,8 @@ _ASKED = {
 
 _NEVER_LAST = "a popped message that fails is hidden ever longer, and given up after four hours"
 
+_ONE_BLOCK = "of a queue there is nothing more to fetch until what came of it is acked"
+
 _ANY_ORDER = {Case.IN_ORDER: _SIDE_BY_SIDE}
 _SHARED = {Case.ONCE: _AGAIN}
 _TO_EACH = {
@@ -469,6 +475,14 @@ FACES = (
             ("pop", _push(_concurrently_by_attempt, _CLUSTER)),
             ("pop settled by the program", _push(_settling, _CLUSTER)),
             ("asyncio pop", _on_loop(None)),
+        )
+    ),
+    *(
+        Face(name, _popping(of_broker), _SHARED | {Case.FLOW_CONTROL: _ONE_BLOCK}, pops=True)
+        for name, of_broker in (
+            ("pop in order", _push(_orderly, _CLUSTER)),
+            ("pop in order settled by the program", _push(_settling_in_order, _CLUSTER)),
+            ("asyncio pop in order", _on_loop(_in_order)),
         )
     ),
 )

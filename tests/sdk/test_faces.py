@@ -222,7 +222,7 @@ def test_a_queue_has_one_call_at_a_time_whichever_member_has_it(
         if Case.REBALANCE not in face.cannot:
             second = start(second_desk, queues=0)
     if Case.REBALANCE not in face.cannot:
-        until(lambda: len(own(second, ground)) == 2, GUARD_S)
+        until(lambda: len(own(second, ground)) == face.queues(2), GUARD_S)
     until(lambda: send.all_in(first_desk, second_desk), GUARD_S)
     assert first_desk.overlaps == []
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +15,12 @@ from embedded_broker import EmbeddedBroker
 from embedded_broker.pytest_plugin import Consumers, Store
 from rocketmq_py import (
     ConsumeFromWhere,
+    ConsumeOrderlyStatus,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Delivery,
     Message,
+    MessageListenerOrderly,
     MessageQueue,
 )
 from tests.sdk.conftest import GUARD_S, Forward
@@ -31,8 +33,10 @@ from tests.waiting import until
 
 Pop = Callable[..., DefaultMQPushConsumer]
 ALL = -1
-INVISIBLE_MS = 5_000
-"""The shortest time that a pop may hide messages."""
+INVISIBLE_MS, LONG_MS = 5_000, 300_000
+"""The shortest time that a pop may hide messages, and the longest."""
+SUCCESS = ConsumeOrderlyStatus.SUCCESS
+SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
 
 
 @pytest.fixture
@@ -248,3 +252,25 @@ def test_the_queue_of_what_was_popped_is_the_one_that_it_was_sent_to(
     (message,) = inbox.messages
     where = MessageQueue(message.topic, message.broker_name, message.queue_id)
     assert (where, message.queue_offset) == (queue, sent.queue_offset)
+
+
+def test_what_a_member_in_order_leaves_comes_to_another_soon_and_in_its_order(
+    rocketmq_topic: str, rocketmq_producer: DefaultMQProducer, pop: Pop, forward: Forward
+) -> None:
+    """Not when it would be visible by itself: that is longer than anything is waited for here."""
+    suspended, rest = Inbox(lambda _: SUSPEND), Inbox(lambda _: SUCCESS)
+    first = pop(
+        MessageListenerOrderly(cast("Any", suspended)),
+        pop_invisible_time=LONG_MS,
+        suspend_current_queue_time_millis=10,
+    )
+    queue = sorted(rocketmq_producer.fetch_publish_message_queues(rocketmq_topic))[1]
+    bodies = [b"m%d" % number for number in range(9)]
+    for body in bodies:
+        rocketmq_producer.send(Message(rocketmq_topic, body), queue=queue)
+    until(lambda: len(suspended) >= 3, GUARD_S)
+    first.shutdown()
+    pop(MessageListenerOrderly(cast("Any", rest)), pop_invisible_time=LONG_MS)
+    forward(lambda: len(rest) >= 9)
+    assert rest.bodies == bodies
+    assert {one.queue_offset for one in suspended.messages} == {0}

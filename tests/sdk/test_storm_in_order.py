@@ -8,6 +8,10 @@ A broker that dies forgets its locks. Whoever takes a queue from it then may beg
 holder has seen the connection end: no client can know sooner, and RocketMQ's protocol has nothing
 against it. So breaks within `NOTICE_S` of a crash are counted apart, and the gate has no crashes.
 
+The queues are pulled, or popped: then each is whose the broker gives its messages to, until all of
+them are acked or hidden no more. Of these a broker that dies forgets what it gave in its last five
+seconds, and who has that goes on with it, so popped queues have a storm without crashes only.
+
 The short form is part of the gate, the long one of ``make long``. By hand, with another seed:
 ``python -m tests.sdk.test_storm_in_order --minutes 10 --seed N``.
 """
@@ -31,6 +35,7 @@ from rocketmq_py import (
     ConsumeFromWhere,
     ConsumeOrderlyContext,
     ConsumeOrderlyStatus,
+    DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Message,
@@ -51,6 +56,7 @@ BEHIND_MAX = 50
 """Unhandled messages of a key, above which its sender waits."""
 WORKS_UP_TO_S = 0.03
 """So that queues change hands while listeners run, and members have messages cached."""
+INVISIBLE_MS = 15_000
 END_S = 60.0
 """A lock of a member that was cut off in the middle lives for a minute."""
 
@@ -98,8 +104,9 @@ class Order:
 class Storm:
     """Sends, consumes and disturbs for some seconds."""
 
-    def __init__(self, broker: EmbeddedBroker, seed: int) -> None:
+    def __init__(self, broker: EmbeddedBroker, seed: int, *, pops: bool) -> None:
         self._broker = broker
+        self._pops = pops
         self._random = random.Random(seed)
         self._order = Order()
         self._sent = dict.fromkeys(range(KEYS), 0)
@@ -209,6 +216,8 @@ class Storm:
             consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
             pull_time_delay_millis_when_exception=10,
             suspend_current_queue_time_millis=10,
+            client_rebalance=not self._pops,
+            pop_invisible_time=INVISIBLE_MS,
         )
         consumer.subscribe(TOPIC)
         consumer.register_message_listener(MessageListenerOrderly(listen))
@@ -220,10 +229,13 @@ class Storm:
         return consumer
 
 
-def storm(folder: Path, seconds: float, seed: int, *, crashes: bool) -> Storm:
+def storm(folder: Path, seconds: float, seed: int, *, crashes: bool, pops: bool) -> Storm:
     """Run a storm on a broker of its own and say what broke."""
     with EmbeddedBroker(store=folder, topics={TOPIC: 6}) as broker:
-        made = Storm(broker, seed)
+        if pops:
+            with DefaultMQAdminExt() as admin:
+                admin.set_message_request_mode(broker.addr, TOPIC, GROUP, "POP")
+        made = Storm(broker, seed, pops=pops)
         made.run(seconds, crashes=crashes)
     assert made.order.breaks == [], made.order.breaks[:5]
     assert (made.restarts >= 1) is crashes
@@ -232,16 +244,18 @@ def storm(folder: Path, seconds: float, seed: int, *, crashes: bool) -> Storm:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "crashes"),
+    ("seconds", "crashes", "pops"),
     [
-        (4.0, False),
-        pytest.param(600.0, True, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+        (4.0, False, False),
+        (4.0, False, True),
+        pytest.param(600.0, True, False, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+        pytest.param(600.0, False, True, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
     ],
 )
 def test_in_a_storm_no_key_is_out_of_order_and_nothing_is_lost(
-    tmp_path: Path, seconds: float, crashes: bool
+    tmp_path: Path, seconds: float, crashes: bool, pops: bool
 ) -> None:
-    made = storm(tmp_path, seconds, seed=7, crashes=crashes)
+    made = storm(tmp_path, seconds, seed=7, crashes=crashes, pops=pops)
     assert min(made.sent.values()) > 0
 
 
@@ -250,9 +264,12 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pops", action="store_true")
     given = parser.parse_args()
     with TemporaryDirectory() as folder:
-        made = storm(Path(folder), given.minutes * 60, given.seed, crashes=True)
+        made = storm(
+            Path(folder), given.minutes * 60, given.seed, crashes=not given.pops, pops=given.pops
+        )
     total = sum(made.sent.values())
     print(
         f"{total} messages, {made.order.calls} calls, {made.changes} members came and went, "

@@ -10,6 +10,7 @@ listeners or assignment: a `Dispatch` takes messages, `rounds` assigns. Facts:
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -182,6 +183,8 @@ class Intake:
     def _answered(self, lane: Lane, future: Future[RemotingCommand]) -> None:
         # A task of the answer pool: whatever goes wrong, the lane must be fetched again.
         if lane.dropped or self._stopped:
+            with suppress(RocketMQError, CancelledError):
+                self._source.decline(lane, future.result())
             return
         if not lane.is_popped and self._parks(lane):  # popped messages are not there twice
             return

@@ -107,6 +107,9 @@ class Lane:
                     self.size -= gone[1]
             return self._first_unfinished()
 
+    def release(self) -> None:
+        """Let go what brokers keep for this lane, which is dropped: of a pulled one nothing."""
+
     def holds(self, message: MessageExt) -> bool:
         """Whether the message is still unfinished, that is, nobody sent it back meanwhile."""
         return message.queue_offset in self._live

@@ -47,13 +47,20 @@ class QueueLocks:
     """Locks of one member of a group. Every method may be called by any thread; none raises.
 
     `lock` and `renew` wait for brokers, up to `LOCK_TIMEOUT_MS`. What a broker does not answer, or
-    refuses, is reported through the client's ``absences``.
+    refuses, is reported through the client's ``absences``. A queue that ``needs_none``, because it
+    is popped, counts as held: its broker gives what lies there to one member at a time anyway.
     """
 
-    def __init__(self, engine: ClientInstance, group: str) -> None:
+    def __init__(
+        self,
+        engine: ClientInstance,
+        group: str,
+        needs_none: Callable[[MessageQueue], bool] = lambda _queue: False,
+    ) -> None:
         self._engine = engine
         self._asker = Asker(engine)
         self._group = group
+        self._needs_none = needs_none
         self._lock = threading.Lock()
         self._claims: dict[MessageQueue, _Claim] = {}
         self._asked = Book(f"group {group}", "questions for locks")
@@ -65,7 +72,9 @@ class QueueLocks:
         True from a broker's yes until `LOCK_TRUST_S` after it was asked, or until `unlock`.
         """
         claim = self._claims.get(queue)
-        return claim is not None and now < claim.trusted_until
+        if claim is None:
+            return self._needs_none(queue)
+        return now < claim.trusted_until
 
     def lock(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
         """Ask for queues, also for those that are held already; return those that brokers gave.
@@ -74,8 +83,12 @@ class QueueLocks:
         give is lost at once. A broker that does not answer takes nothing away: what it gave
         before counts until its time is over. After `close` nobody is asked.
         """
-        return self._ask_for(
-            lambda: {one: self._claims.setdefault(one, _Claim()) for one in queues}
+        queues = list(queues)
+        free = frozenset(filter(self._needs_none, queues))
+        return free | self._ask_for(
+            lambda: {
+                one: self._claims.setdefault(one, _Claim()) for one in queues if one not in free
+            }
         )
 
     def renew(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.outcome import Outcome
     from rocketmq_py.consumer.core.pop_progress import Receipts
     from rocketmq_py.consumer.core.progress import Progress
-    from rocketmq_py.consumer.core.sources import Fetched, Source
+    from rocketmq_py.consumer.core.sources import Fetched, Pops, Source
     from rocketmq_py.message import MessageExt
     from rocketmq_py.protocol.command import RemotingCommand
     from rocketmq_py.send_result import MessageQueue
@@ -33,18 +33,22 @@ class SourceByMode:
     """Messages of pulled and of popped lanes."""
 
     _pulled: Source
-    _popped: Source
+    _popped: Pops
 
     def ask(self, lane: Lane) -> Future[RemotingCommand] | None:
         """Pull or pop."""
-        return self._of(lane).ask(lane)
+        return self._popped.ask(lane) if isinstance(lane, PopLane) else self._pulled.ask(lane)
 
     def read(self, lane: Lane, answer: RemotingCommand) -> Fetched:
         """Read what was pulled or popped."""
-        return self._of(lane).read(lane, answer)
+        if isinstance(lane, PopLane):
+            return self._popped.read(lane, answer)
+        return self._pulled.read(lane, answer)
 
-    def _of(self, lane: Lane) -> Source:
-        return self._popped if lane.is_popped else self._pulled
+    def decline(self, lane: Lane, answer: RemotingCommand) -> None:
+        """Let others have what was popped too late."""
+        if isinstance(lane, PopLane):
+            self._popped.decline(lane, answer)
 
 
 @define(eq=False, repr=False)

@@ -65,6 +65,8 @@ _T = TypeVar("_T")
 ALL_QUEUES: Final = -1
 """The number of an assigned queue that stands for all queues of its broker."""
 CALL_TIMEOUT_MS: Final = 5_000
+GIVEN_BACK_MS: Final = 1_000
+"""What a member that leaves has not handled comes to others after so long."""
 POP_GRACE_MS: Final = 10_000
 """How much longer than its polling time a pop may take."""
 
@@ -151,7 +153,8 @@ class PopAnswer(NamedTuple):
     """What a pop got: `popped` in the order of the broker, and how many messages it has left.
 
     ``unwanted`` are those whose tag is not wanted: who popped acks them, or they come again. With
-    a ``problem`` there were messages that cannot be read or have no receipt; they come again.
+    a ``problem`` there were messages that cannot be read or have no receipt; they come again, and
+    in order all behind them.
     """
 
     status: PopStatus
@@ -293,6 +296,16 @@ class PopCalls:
         command = RemotingCommand(code, ext_fields=header.to_ext())
         return self._ask(receipt.topic, receipt.handle.broker_name, command)
 
+    def give_back(self, receipt: Receipt) -> None:
+        """Let a message come to others soon; without an answer it does when its time is over.
+
+        Not at once: a pop that this client has waiting at the broker might get it once more, which
+        ends with the connection. Waits for nothing: a broker without an address is not asked.
+        """
+        name = receipt.handle.broker_name
+        if self._engine.routes.broker_address(name, only_this=True) is not None:
+            self.ask_invisible_time(receipt, GIVEN_BACK_MS)
+
     def _ask(
         self,
         topic: str,
@@ -366,6 +379,8 @@ def read_pop(
                 receipt, former_times = handles.receipt_of(record)
             except HeaderError as error:
                 problem = error
+                if ask.order:
+                    break  # nothing may overtake it
                 continue
             message = MessageExt.as_stored(record, ask.queue.broker_name)
             properties = message.properties

@@ -1,13 +1,15 @@
 """One assignment whose messages are popped: those that are here, each with its own receipt.
 
 A `PopLane` holds a message from the pop until its broker has confirmed what became of it. It knows
-no offsets: its messages may be of any queue of the broker, and of retry topics. It must not know
+no offsets: its messages may be of any queue of the broker, and of retry topics. One in order is of
+one queue, of which its broker gives nothing else until what it gave is acked. It must not know
 brokers or listeners: `intake` puts, `pop_progress` claims and removes. Facts:
-``PopProcessQueue``.
+``PopProcessQueue``, ``ConsumerOrderInfoManager``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
+from uuid import uuid4
 
 from attrs import define
 
@@ -39,16 +41,27 @@ class PopLane(Lane):
 
     `count` and `size` include messages that are settled and not yet confirmed by their broker, so
     they bound the acks under way, too. ``next_offset`` counts the messages that were popped.
+    ``attempt_id`` names the next pop of a lane in order: one whose answer was lost gets the same
+    messages again under the same name, and nobody else before they are visible again.
     """
 
-    __slots__ = ("_deliveries", "_now")
+    __slots__ = ("_deliveries", "_now", "attempt_id", "in_order")
 
     is_popped: ClassVar = True
 
-    def __init__(self, queue: MessageQueue, now: Callable[[], float]) -> None:
+    def __init__(
+        self, queue: MessageQueue, now: Callable[[], float], *, in_order: bool = False
+    ) -> None:
         super().__init__(queue, 0, fetched_at=now())
         self._now = now
+        self.in_order = in_order
+        self.attempt_id: str | None = None
+        self.begin_attempt()
         self._deliveries: dict[str, _Delivered] = {}  # by handle, the oldest first
+
+    def begin_attempt(self) -> None:
+        """Give the next pop a name of its own: the answer of the last one is here."""
+        self.attempt_id = uuid4().hex if self.in_order else None
 
     def put(self, messages: Iterable[MessageExt]) -> None:
         """Keep messages, whose handles are their property ``POP_CK``.
@@ -73,7 +86,8 @@ class PopLane(Lane):
     ) -> tuple[list[MessageExt], list[MessageExt]]:
         """Divide messages into those that a listener may have and those whose time is over.
 
-        The first are kept hidden by ``keep`` from now on, the others are forgotten.
+        The first are kept hidden by ``keep`` from now on, the others are forgotten. In order
+        nothing that was popped with one of these, or before, may come before it comes again.
         """
         claimed: list[MessageExt] = []
         over: list[MessageExt] = []
@@ -93,8 +107,15 @@ class PopLane(Lane):
                     over.append(message)
                 else:
                     claimed.append(message)
+            if over and self.in_order:
+                until = max(self._deliveries[_handle(one)].popped_at for one in over)
+                over = [
+                    one.message
+                    for one in self._deliveries.values()
+                    if one.popped_at <= until and not one.is_settled
+                ]
         self.remove(over)
-        return claimed, over
+        return [one for one in claimed if self.holds(one)] if over else claimed, over
 
     def take(self, messages: Iterable[MessageExt]) -> list[tuple[MessageExt, HeldReceipt]]:
         """Settle claimed messages: give each with its receipt, once. They count until `remove`."""
@@ -106,6 +127,11 @@ class PopLane(Lane):
                     one.is_settled = True
                     taken.append((one.message, one.held))
         return taken
+
+    def untake(self, message: MessageExt) -> None:
+        """Let a message that was taken be unsettled again: nothing could be done with it."""
+        with self._lock:
+            self._deliveries[_handle(message)].is_settled = False
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
         """Forget messages, and keep them hidden no longer; there is no offset to commit: -1."""
@@ -126,10 +152,18 @@ class PopLane(Lane):
         self.size -= one.size
 
     def release(self) -> None:
-        """Keep no message hidden any longer: the lane is dropped."""
+        """Keep no message hidden any longer: the lane is dropped.
+
+        In order what is not settled is given back: all of the queue would wait for it.
+        """
         with self._lock:
             held = list(self._deliveries.values())
-        _release(held)
+        if self.in_order:
+            for one in held:
+                if one.held is not None and not one.is_settled:
+                    one.held.give_back()
+        else:
+            _release(held)
 
     def holds(self, message: MessageExt) -> bool:
         """Whether the message is not settled yet."""

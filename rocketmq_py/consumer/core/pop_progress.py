@@ -7,6 +7,7 @@ Facts: ``ConsumeMessagePopConcurrentlyService`` (``processConsumeResult``, ``che
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -56,6 +57,8 @@ logger = get_logger(__name__)
 RENEWAL_S: Final = 2 * CALL_TIMEOUT_MS / 1000
 """A renewal that is under way has ended by then."""
 LEAST_MS: Final = 1
+NO_LIMIT: Final = sys.maxsize
+"""So often messages in order are renewed: those behind one that fails wait as long as it does."""
 LAST_ACKS_S: Final = 1.0
 """So long the end of a consumer waits for the answers to its acks."""
 MINUTE_MS: Final = 60_000
@@ -77,7 +80,8 @@ class Receipts(Unguarded):
     """The progress of popped lanes, and their `Ownership`. Safe from any thread.
 
     ``dead_letters`` puts a message among them. ``clock`` says how old a message is, ``now`` whether
-    the time of its receipt is over.
+    the time of its receipt is over. ``in_order``: what is not handled stays here, hidden, and is
+    settled as `Done` or `Dead` only.
     """
 
     _engine: ClientInstance
@@ -87,6 +91,7 @@ class Receipts(Unguarded):
     _dead_letters: Retries
     _clock: Clock
     _now: Callable[[], float] = monotonic
+    _in_order: bool = False
     acks: Acks = field(init=False)
     keeper: ReceiptKeeper = field(init=False)
 
@@ -97,17 +102,18 @@ class Receipts(Unguarded):
     @keeper.default
     def _own_keeper(self) -> ReceiptKeeper:
         invisible_ms = self._settings.pop_invisible_time
+        most = renewals_within(self._settings.consume_timeout * MINUTE_MS, invisible_ms)
         return ReceiptKeeper(
             self._engine,
             self._calls,
             invisible_ms,
-            renewals_max=renewals_within(self._settings.consume_timeout * MINUTE_MS, invisible_ms),
+            renewals_max=NO_LIMIT if self._in_order else most,
             now=self._now,
         )
 
     def begin(self, queue: MessageQueue) -> PopLane:
         """Begin wherever the broker is."""
-        return PopLane(queue, self._now)
+        return PopLane(queue, self._now, in_order=self._in_order)
 
     def plan(self, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         """Take any number of milliseconds."""
@@ -131,9 +137,13 @@ class Receipts(Unguarded):
     def settle(
         self, lane: PopLane, messages: Sequence[MessageExt], outcome: Outcome
     ) -> list[MessageExt]:
-        """Ack what is done, and hide the rest until it is to come again; nothing stays here."""
+        """Ack what is done, and hide the rest until it is to come again.
+
+        In order what no broker takes as a dead letter stays; otherwise nothing does.
+        """
         if lane.dropped:
             return []
+        kept: list[MessageExt] = []
         for message, held in lane.take(messages):
             if held.is_over(self._now()):
                 logger.info(
@@ -147,9 +157,12 @@ class Receipts(Unguarded):
             delay_ms = self._delay_ms(message, outcome)
             if delay_ms is None:
                 held.done().add_done_callback(partial(self._ack, lane, message))
+            elif self._in_order:
+                lane.untake(message)
+                kept.append(message)
             else:
                 self._hide(lane, message, held, delay_ms)
-        return []
+        return kept
 
     def end(self) -> None:
         """Wait a moment for the acks under way, and renew nothing more."""
@@ -164,8 +177,7 @@ class Receipts(Unguarded):
 
     def given_back(self, lane: Lane) -> None:
         """Let messages come to others when their time is over."""
-        if isinstance(lane, PopLane):
-            lane.release()
+        lane.release()
 
     def _ack(self, lane: PopLane, message: MessageExt, receipt: Future[Receipt]) -> None:
         self.acks.put(receipt.result(), partial(lane.remove, [message]))

@@ -7,13 +7,14 @@ group. It must not know lanes or fetches. Facts: ``RebalanceImpl.getRebalanceRes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 from rocketmq_py.clock import monotonic
-from rocketmq_py.consumer.core.pop_calls import PopCalls, read_assignments
+from rocketmq_py.consumer.core.pop_calls import ALL_QUEUES, PopCalls, read_assignments
 from rocketmq_py.consumer.core.shares import LEAST_S, Mine, Share, StrategySettings
 from rocketmq_py.errors import MQBrokerException, RocketMQError
 from rocketmq_py.logs import get_logger
@@ -29,13 +30,18 @@ logger = get_logger(__name__)
 
 @define(eq=False, repr=False, kw_only=True)
 class ByBroker:
-    """The assignments of one consumer. `pops` may be called by any thread."""
+    """The assignments of one consumer. `pops` may be called by any thread.
+
+    ``in_order``: all queues of a broker, which it assigns as one, are popped one by one, so that
+    none waits for what is not handled in another.
+    """
 
     _engine: ClientInstance
     _group: str
     _calls: PopCalls
     _settings: StrategySettings
     _by_strategy: Share
+    _in_order: bool = False
     _deadline: float = field(default=0.0, init=False)
     _left_to_strategy: set[str] = field(factory=set, init=False)
     _assigned: dict[str, Mine] = field(factory=dict, init=False)
@@ -49,7 +55,7 @@ class ByBroker:
         """Ask a broker; what it assigned before holds while it does not know this member."""
         if topic not in self._left_to_strategy:
             try:
-                return self._ask(topic)
+                return self._ask(topic, queues)
             except MQBrokerException as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
@@ -80,7 +86,7 @@ class ByBroker:
             del self._assigned[topic]
         self._by_strategy.keep_only(topics)
 
-    def _ask(self, topic: str) -> Mine:
+    def _ask(self, topic: str, queues: tuple[MessageQueue, ...]) -> Mine:
         left_s = max(LEAST_S, self._deadline - monotonic())
         answer = self._calls.ask_assignments(
             topic,
@@ -97,9 +103,23 @@ class ByBroker:
             mine = before or Mine([])
             mine = mine._replace(listed=False)
         else:
+            meant = [
+                (queue, one.mode)
+                for one in assigned
+                if one.queue.topic == topic
+                for queue in self._meant(one.queue, queues)
+            ]
             mine = Mine(
-                sorted(one.queue for one in assigned if one.queue.topic == topic),
-                popped={one.queue for one in assigned if one.mode == POP},
+                sorted(queue for queue, _ in meant),
+                popped={queue for queue, mode in meant if mode == POP},
             )
         self._assigned[topic] = mine
         return mine
+
+    def _meant(
+        self, queue: MessageQueue, queues: tuple[MessageQueue, ...]
+    ) -> Sequence[MessageQueue]:
+        """Return what an assigned queue stands for."""
+        if not self._in_order or queue.queue_id != ALL_QUEUES:
+            return [queue]
+        return [one for one in queues if one.broker_name == queue.broker_name]

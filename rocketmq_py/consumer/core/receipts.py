@@ -135,6 +135,11 @@ class HeldReceipt:
         self._terms.forget(self)
         return settled
 
+    def give_back(self) -> None:
+        """Renew no longer, and let others have the message soon. Waits for no broker."""
+        give_back = self._terms.calls.give_back
+        self.done().add_done_callback(lambda receipt: give_back(receipt.result()))
+
     def renew_at_half(self) -> None:
         """Ask for more time when half of a whole invisible time is left."""
         left_ms = (self.expires_at - self._terms.now()) * 1000

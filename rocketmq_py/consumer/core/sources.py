@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rocketmq_py.consumer.core.lane import Lane
     from rocketmq_py.consumer.core.offset_table import OffsetTable
+    from rocketmq_py.consumer.core.pop_lane import PopLane
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
     from rocketmq_py.errors import RocketMQError
     from rocketmq_py.message import MessageExt
@@ -57,6 +58,9 @@ class Source(Protocol):
 
     def read(self, lane: Lane, answer: RemotingCommand) -> Fetched:
         """Read the answer. Raises RocketMQError for a refusal and for what cannot be read."""
+
+    def decline(self, lane: Lane, answer: RemotingCommand) -> None:
+        """Let others have what an answer brings to a lane that has ended. Raises as `read`."""
 
 
 @define(eq=False, repr=False)
@@ -101,6 +105,9 @@ class Pulls:
             next_offset = received.stopped_at
         return Fetched(pulled.code, messages, next_offset, problem=received.problem)
 
+    def decline(self, lane: Lane, answer: RemotingCommand) -> None:
+        """Nothing: what was pulled is there for others anyway."""
+
 
 class PopSettings(Protocol):
     """What a pop asks for; see `PushConsumerConfig`."""
@@ -122,12 +129,12 @@ class Pops:
     _settings: PopSettings
     _unwanted: Callable[[Iterable[Receipt]], object]
 
-    def ask(self, lane: Lane) -> Future[RemotingCommand] | None:
+    def ask(self, lane: PopLane) -> Future[RemotingCommand] | None:
         """Pop what the broker gives."""
         ask = self._ask_of(lane)
         return None if ask is None else self._calls.ask_pop(ask)
 
-    def read(self, lane: Lane, answer: RemotingCommand) -> Fetched:
+    def read(self, lane: PopLane, answer: RemotingCommand) -> Fetched:
         """Read messages, and let go of those with other tags.
 
         A broker at which too many pops wait counts as one that refuses.
@@ -138,12 +145,21 @@ class Pops:
         got = read_pop(answer, ask, tags=frozenset(ask.subscription.tags_set))
         if got.status is PopStatus.FULL:
             raise broker_error(answer, None, topic=ask.queue.topic)
+        if got.status is PopStatus.FOUND:
+            lane.begin_attempt()
         self._unwanted(got.unwanted)
         so_far = lane.next_offset + len(got.popped) + len(got.unwanted)
         messages = [one.message for one in got.popped]
         return Fetched(answer.code, messages, so_far, problem=got.problem)
 
-    def _ask_of(self, lane: Lane) -> PopAsk | None:
+    def decline(self, lane: PopLane, answer: RemotingCommand) -> None:
+        """Hide what came in order no longer: all of the queue would wait for it."""
+        ask = self._ask_of(lane)
+        if ask is not None and lane.in_order:
+            for one in read_pop(answer, ask).popped:
+                self._calls.give_back(one.receipt)
+
+    def _ask_of(self, lane: PopLane) -> PopAsk | None:
         subscription = self._subscriptions.get(lane.queue.topic)
         if subscription is None:
             return None
@@ -155,4 +171,6 @@ class Pops:
             LONG_POLL_MS,
             subscription,
             from_last=settings.consume_from_where is not ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            order=lane.in_order,
+            attempt_id=lane.attempt_id,
         )

@@ -3,7 +3,8 @@
 A queue is worked on by one thread of a pool at a time, and while its broker says that this member
 holds its lock (`QueueLocks`). What is not handled comes again in its place, and nothing behind it
 before. A queue whose lock was not held for a moment is given back: another member may have gone on
-in it, so what is cached of it is old. Facts:
+in it, so what is cached of it is old. A popped queue has no lock: what was popped is kept hidden
+while it waits here, and forgotten with all behind it when it is not hidden any more. Facts:
 `org.apache.rocketmq.client.impl.consumer.ConsumeMessageOrderlyService`.
 """
 
@@ -84,6 +85,7 @@ class OrderlyDispatch(ListenerDispatch[OrderlySettings]):
 
     def deliver(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         """Let messages that are in their lane already wait for their turn."""
+        messages = self._progress.claim(lane, messages)
         with self._mutex:
             if lane.dropped:
                 return
@@ -162,7 +164,7 @@ class OrderlyDispatch(ListenerDispatch[OrderlySettings]):
                 if order.in_call:
                     self._leaving[lane.queue] = order
                     return  # the end of the call gives it back
-        self._unlock(lane.queue)
+        self._let_go(lane)
 
     def leave(self, timeout: float) -> None:
         """Give all locks back, those included that brokers are just asked for.
@@ -188,6 +190,11 @@ class OrderlyDispatch(ListenerDispatch[OrderlySettings]):
         self._locks.renew([lane.queue for lane in mine if self.keeps(lane)])
         if not all(map(self.keeps, mine)):
             self._engine.rebalance_soon(self._group)
+
+    def _let_go(self, lane: Lane) -> None:
+        if self._engine.is_running:
+            lane.release()
+        self._unlock(lane.queue)
 
     def _unlock(self, queue: MessageQueue) -> None:
         if self._locks is not None and self._engine.is_running:
@@ -261,8 +268,12 @@ class OrderlyDispatch(ListenerDispatch[OrderlySettings]):
         if not self.keeps(lane):  # the rebalance takes it afresh
             self._engine.rebalance_soon(self._group)
             return LOOK_AGAIN_MS
+        has_all = len(self._progress.claim(lane, batch)) == len(batch)
         with self._mutex:
             if order.is_over:
+                return 0
+            if not has_all:
+                self._keep_held(lane, order)
                 return 0
             order.in_call = True
         unpacked, said = self.calls.call(lane, batch, partial(self._settle_for_program, order))
@@ -285,7 +296,7 @@ class OrderlyDispatch(ListenerDispatch[OrderlySettings]):
             if is_leaving:
                 del self._leaving[lane.queue]
         if is_leaving:
-            self._unlock(lane.queue)
+            self._let_go(lane)
             if order.is_wanted:
                 self._engine.rebalance_soon(self._group)
         if order.is_over or lane.dropped:
@@ -338,7 +349,7 @@ class OrderlyDispatch(ListenerDispatch[OrderlySettings]):
         for message in left:
             message.reconsume_times += 1
         with self._mutex:
-            order.waiting = deque(one for one in order.waiting if lane.holds(one))
+            self._keep_held(lane, order)
         now = monotonic()
         if left and left[0].reconsume_times >= TOLD_FROM and now - order.told_at >= TOLD_EVERY_S:
             order.told_at = now
@@ -352,6 +363,10 @@ class OrderlyDispatch(ListenerDispatch[OrderlySettings]):
                 most,
             )
         return bool(left)
+
+    def _keep_held(self, lane: Lane, order: _Order) -> None:
+        """Let nothing wait that the lane has forgotten."""
+        order.waiting = deque(one for one in order.waiting if lane.holds(one))
 
     # --- what a program settles -------------------------------------------------------------
 

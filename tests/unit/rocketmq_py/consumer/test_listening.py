@@ -22,7 +22,7 @@ from rocketmq_py.consumer.listener import (
     listening_of,
 )
 from rocketmq_py.consumer.listening import consume_directly, handler_of
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.errors import RocketMQError, UnsupportedOperationError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import GROUP, message
@@ -225,3 +225,27 @@ def test_nonsense_is_a_result_of_its_own(wrap: Words, nonsense: object) -> None:
 )
 def test_an_exception_is_told_to_who_asked(listener: object) -> None:
     assert asked(listener) == ("CR_THROW_EXCEPTION", "SystemExit: 3")
+
+
+def test_where_commits_are_not_possible_turning_auto_commit_off_raises_in_the_listener(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    raised: list[BaseException] = []
+
+    def listen(_: list[MessageExt], context: ConsumeOrderlyContext) -> Any:
+        context.auto_commit = True
+        context.suspend_current_queue_time_millis = 20
+        try:
+            context.auto_commit = False
+        except UnsupportedOperationError as error:
+            raised.append(error)
+            raise
+        return ConsumeOrderlyStatus.SUCCESS
+
+    listening = listening_of(MessageListenerOrderly(listen))
+    handler = handler_of(listening, GROUP, lambda: SUSPEND_MS, commits=False)
+    assert not handler.settles
+    verdict = handler([message(0)], QUEUE)
+    assert (verdict.done, verdict.rest, verdict.problem) == (0, Hold(20), "EXCEPTION")
+    assert "auto_commit = False is not possible with client_rebalance=False" in str(raised[0])
+    assert "auto_commit = False is not possible" in caplog.text

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
     ConfigError,
+    ConsumeFromWhere,
+    ConsumeOrderlyContext,
+    ConsumeOrderlyStatus,
     DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Message,
+    MessageExt,
     MessageListenerOrderly,
     MessageModel,
 )
@@ -56,7 +60,11 @@ class Bench:
         **settings: Any,  # Any: of a setting
     ) -> DefaultMQPushConsumer:
         made = DefaultMQPushConsumer(
-            GROUP, namesrv_addr=self.broker.namesrv_addr, client_rebalance=False, **settings
+            GROUP,
+            namesrv_addr=self.broker.namesrv_addr,
+            client_rebalance=False,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            **settings,
         )
         made.subscribe("T", tags)
         made.register_message_listener(listener)
@@ -64,6 +72,11 @@ class Bench:
 
     def send(self, body: bytes, **more: Any) -> None:  # Any: of a message
         self.producer.send(Message("T", body, **more))
+
+    def send_to(self, queue_id: int, *bodies: bytes) -> None:
+        queue = sorted(self.producer.fetch_publish_message_queues("T"))[queue_id]
+        for body in bodies:
+            self.producer.send(Message("T", body), queue=queue)
 
     def requests(self, code: RequestCode) -> int:
         return len(self.broker.journal.requests(code=code))
@@ -207,9 +220,111 @@ def test_a_setting_beyond_its_limits_is_refused(setting: str, value: int) -> Non
 
 @pytest.mark.parametrize("orderly", [False, True])
 def test_queues_that_brokers_cannot_assign_are_refused_at_the_start(orderly: bool) -> None:
-    model = MessageModel.CLUSTERING if orderly else MessageModel.BROADCASTING
+    model = MessageModel.BROADCASTING
     consumer = DefaultMQPushConsumer(GROUP, client_rebalance=False, message_model=model)
     listener: Any = Inbox()
     consumer.register_message_listener(MessageListenerOrderly(listener) if orderly else listener)
     with pytest.raises(ConfigError, match="client_rebalance"):
         consumer.start()
+
+
+# --- in order -----------------------------------------------------------------------------------
+
+
+class HeldInOrder(Held):
+    """A listener in order whose calls all wait until ``leave`` is set."""
+
+    def __call__(self, messages: Any, context: Any) -> Any:
+        super().__call__(messages, context)
+        return ConsumeOrderlyStatus.SUCCESS
+
+
+def test_in_order_nobody_gets_a_queue_of_which_a_listener_has_a_message(bench: Bench) -> None:
+    first, second = HeldInOrder(), HeldInOrder()
+    second.leave.set()
+    bench.send_to(0, b"1", b"2", b"3")
+    bench.consumer(MessageListenerOrderly(first), pop_invisible_time=INVISIBLE_MS)
+    assert first.entered.wait(GUARD_S)
+    bench.consumer(MessageListenerOrderly(second), pop_invisible_time=INVISIBLE_MS)
+    for times in (1, 2, 3):
+        bench.broker.clock.advance(3)
+        until(lambda times=times: bench.requests(HIDE) == 3 * times, GUARD_S)  # type: ignore[misc]
+    assert (first.bodies, second.bodies) == ([], [])
+    first.leave.set()
+    until(lambda: first.bodies == [b"1", b"2", b"3"], GUARD_S)
+    bench.send_to(0, b"4")
+    until(lambda: b"4" in first.bodies + second.bodies, GUARD_S)
+    assert second.bodies in ([], [b"4"])
+
+
+def test_in_order_what_a_suspended_queue_waits_for_is_not_waited_for_by_others(
+    bench: Bench,
+) -> None:
+    """None of the queues of a broker is full because of another one."""
+    inbox = Inbox(
+        lambda message: (
+            ConsumeOrderlyStatus.SUCCESS
+            if message.queue_id == 3
+            else ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        )
+    )
+    for number in range(3):
+        bench.send_to(number, *[b"poison"] * 3)
+    bench.send_to(3, *[b"%d" % number for number in range(50)])
+    bench.consumer(
+        MessageListenerOrderly(cast("Any", inbox)), pop_batch_nums=2, pop_threshold_for_queue=1
+    )
+    until(lambda: b"49" in inbox.bodies, GUARD_S)
+    good = [one.body for one in inbox.messages if one.queue_id == 3]
+    assert good == [b"%d" % number for number in range(50)]
+
+
+def test_in_order_messages_that_nobody_takes_any_more_are_given_back(bench: Bench) -> None:
+    """A pop that waits when its consumer is suspended and ends brings what nobody has then."""
+    inbox = Inbox(lambda _: ConsumeOrderlyStatus.SUCCESS)
+    listener = MessageListenerOrderly(cast("Any", inbox))
+    consumer = bench.consumer(listener)
+    bench.broker.clock.settle()
+    assert consumer._member is not None
+    consumer._member.intake.stop()
+    bench.send_to(0, b"late")
+    until(lambda: bench.requests(HIDE) == 1, GUARD_S)
+    consumer.shutdown()
+    bench.consumer(listener)
+    bench.broker.clock.run(2)
+    assert inbox.bodies == [b"late"]
+
+
+def test_in_order_auto_commit_cannot_be_turned_off(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    given: list[int] = []
+
+    def listen(messages: list[MessageExt], context: ConsumeOrderlyContext) -> ConsumeOrderlyStatus:
+        given.append(messages[0].reconsume_times)
+        context.suspend_current_queue_time_millis = 10
+        if len(given) == 1:
+            context.auto_commit = False
+        return ConsumeOrderlyStatus.SUCCESS
+
+    bench.consumer(MessageListenerOrderly(listen))
+    bench.send(b"one")
+    until(lambda: given == [0, 1], GUARD_S)
+    assert "auto_commit = False is not possible with client_rebalance=False" in caplog.text
+
+
+def test_in_order_a_pop_whose_answer_was_lost_gets_its_messages_without_an_invisible_time(
+    bench: Bench,
+) -> None:
+    inbox = Inbox(lambda _: ConsumeOrderlyStatus.SUCCESS)
+    sent = [b"%d" % number for number in range(4)]
+    for queue_id, body in enumerate(sent):
+        bench.send_to(queue_id, body)
+    bench.broker.faults.on(RequestCode.POP_MESSAGE).close(after=True)
+    bench.consumer(
+        MessageListenerOrderly(cast("Any", inbox)), pull_time_delay_millis_when_exception=10
+    )
+    until(lambda: len(inbox) == 4, GUARD_S)  # the broker's clock stands still
+    assert sorted(inbox.bodies) == sent
+    assert {one.reconsume_times for one in inbox.messages} == {0}
+    bench.broker.faults.assert_all_used()

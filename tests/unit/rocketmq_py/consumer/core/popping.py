@@ -41,14 +41,14 @@ class PopEngine(FakeEngine):
         return self.submit(task, *args)
 
 
-def receipt(offset: int) -> Receipt:
-    handle = PopHandle(0, 1_000, INVISIBLE_MS, 3, "0", BROKER, 0, offset)
+def receipt(offset: int, pop_time_ms: int = 1_000) -> Receipt:
+    handle = PopHandle(0, pop_time_ms, INVISIBLE_MS, 3, "0", BROKER, 0, offset)
     return Receipt("T", handle, 0, offset)
 
 
-def popped(offset: int, *, reconsume_times: int = 0) -> MessageExt:
+def popped(offset: int, *, reconsume_times: int = 0, pop_time_ms: int = 1_000) -> MessageExt:
     made = message(offset, reconsume_times=reconsume_times)
-    made.properties[Prop.POP_CK] = receipt(offset).handle.text()
+    made.properties[Prop.POP_CK] = receipt(offset, pop_time_ms).handle.text()
     made.born_timestamp = FakeClock().now_ms
     return made
 
@@ -73,7 +73,7 @@ class DeadLetters:
 class Bench:
     """The receipts of a consumer, one lane, and a broker that takes everything."""
 
-    def __init__(self, **settings: object) -> None:
+    def __init__(self, *, in_order: bool = False, **settings: object) -> None:
         self.engine = PopEngine()
         for code in (ACK, ACKS):
             self.engine.answers[code] = lambda _: ok()
@@ -89,6 +89,7 @@ class Bench:
             dead_letters=self.dead_letters,
             clock=self.clock,
             now=lambda: self.now_s,
+            in_order=in_order,
         )
         self.lane: PopLane = self.receipts.begin(ANY)
 

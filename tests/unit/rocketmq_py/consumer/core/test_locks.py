@@ -391,3 +391,17 @@ def test_a_queue_that_was_given_back_is_not_renewed(engine: FakeEngine, now: Now
     assert not locks_.is_held(FIRST, now.s)
     asked = LockBatchRequest.decode(engine.called(LOCK)[-1].body).mq_set
     assert [one.queue_id for one in asked] == [SECOND.queue_id]
+
+
+def test_a_queue_that_needs_no_lock_is_held_and_its_broker_not_asked(
+    engine: FakeEngine, now: Now
+) -> None:
+    mine = QueueLocks(engine, GROUP, needs_none={SECOND, THIRD}.__contains__)
+    lends(engine, FIRST)
+    assert mine.lock([FIRST, SECOND, THIRD]) == {FIRST, SECOND, THIRD}
+    (question,) = engine.called(LOCK)
+    assert LockBatchRequest.decode(question.body).mq_set == [MessageQueueKey("T", BROKER, 0)]
+    now.s += LOCK_TRUST_S
+    assert [mine.is_held(one, now.s) for one in (FIRST, SECOND)] == [False, True]
+    mine.unlock(SECOND)
+    assert engine.oneways == []

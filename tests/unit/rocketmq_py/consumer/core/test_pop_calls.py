@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq_py.consumer.core.pop_calls import (
     ALL_QUEUES,
+    GIVEN_BACK_MS,
     POP_GRACE_MS,
     Assignment,
     PopAnswer,
@@ -496,3 +497,25 @@ def test_an_unknown_mode_and_a_refusal_are_errors() -> None:
         read_assignments(ok(body=strange.encode()), "T")
     with pytest.raises(MQBrokerException, match="not supported"):
         read_assignments(refusal(3, "not supported"), "T", ADDRESS)
+
+
+@pytest.mark.parametrize(("order", "read"), [(False, [0, 2]), (True, [0])])
+def test_in_order_nothing_overtakes_a_message_without_a_receipt(
+    order: bool, read: list[int]
+) -> None:
+    answer = popped(stored(0), stored(1, queue_id=1), stored(2), starts="0 0 0", offsets="0 0 0,2")
+    got = read_pop(answer, ASK._replace(order=order))
+    assert [one.receipt.offset for one in got.popped] == read
+    assert isinstance(got.problem, HeaderError)
+
+
+def test_what_is_given_back_to_a_broker_that_has_gone_waits_for_no_route(
+    engine: FakeEngine, calls: PopCalls
+) -> None:
+    engine.answers[RequestCode.CHANGE_MESSAGE_INVISIBLETIME] = lambda _: ok()
+    calls.give_back(RECEIPT)
+    (asked,) = engine.called(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+    assert asked.ext_fields["invisibleTime"] == str(GIVEN_BACK_MS)
+    engine.addresses.clear()
+    calls.give_back(RECEIPT)
+    assert (len(engine.calls), engine.route_questions) == (1, [])

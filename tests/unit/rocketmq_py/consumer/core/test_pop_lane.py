@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocketmq_py.consumer.core.pop_calls import GIVEN_BACK_MS
 from tests.unit.rocketmq_py.consumer.core.popping import ANY, INVISIBLE_MS, Bench, popped
 
 
@@ -71,3 +72,36 @@ def test_a_handle_that_comes_again_while_its_ack_is_under_way_is_handled_once_mo
     assert (bench.lane.count, bench.lane.size) == (1, 4)
     assert bench.lane.head() is again
     assert [one for one, _ in bench.lane.take([again])] == [again]
+
+
+def test_in_order_what_is_over_takes_along_all_that_was_popped_with_it_or_before() -> None:
+    bench = Bench(in_order=True)
+    first, second = bench.put(popped(0), popped(1))
+    bench.engine.run_scheduled()  # both are renewed, which the first one is not told
+    held = bench.lane._deliveries
+    for one in held.values():
+        assert one.held is not None
+        one.held.expires_at = bench.now_s + (0 if one.message is first else 60)
+    bench.now_s += 1
+    again = bench.put(popped(0, pop_time_ms=2_000), popped(1, pop_time_ms=2_000))
+    assert bench.receipts.claim(bench.lane, [first, second]) == []
+    assert (bench.lane.count, bench.receipts.keeper.held) == (2, 2)
+    assert bench.receipts.claim(bench.lane, again) == again
+
+
+def test_a_lane_in_order_that_is_dropped_gives_back_what_is_not_settled() -> None:
+    bench = Bench(in_order=True)
+    first, _, _ = bench.put(popped(0), popped(1), popped(2))
+    bench.lane.take([first])
+    bench.lane.dropped = True
+    bench.lane.release()
+    assert bench.hidden() == [(1, GIVEN_BACK_MS), (2, GIVEN_BACK_MS)]
+    assert bench.engine.run_scheduled() == [INVISIBLE_MS / 2]  # that of the message with its ack
+
+
+def test_each_pop_in_order_has_a_name_and_others_have_none() -> None:
+    lane = Bench(in_order=True).lane
+    first = lane.attempt_id
+    lane.begin_attempt()
+    assert lane.attempt_id not in {None, first}
+    assert Bench().lane.attempt_id is None

@@ -133,3 +133,27 @@ def test_at_the_end_nothing_is_renewed_any_more() -> None:
     bench.put(popped(0))
     bench.receipts.end()
     assert bench.receipts.keeper.held == 0
+
+
+def test_in_order_a_message_that_no_broker_takes_as_a_dead_letter_stays_and_is_still_hidden() -> (
+    None
+):
+    bench = Bench(in_order=True)
+    (message,) = bench.put(popped(0))
+    bench.dead_letters.takes = False
+    assert bench.receipts.settle(bench.lane, [message], DEAD) == [message]
+    assert (bench.acked(), bench.hidden(), bench.lane.holds(message)) == ([], [], True)
+    assert bench.receipts.keeper.held == 1
+    bench.dead_letters.takes = True
+    bench.settle([message], DEAD)
+    assert (bench.acked(), bench.lane.count) == ([[0]], 0)
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_what_waits_in_order_is_renewed_for_longer_than_consume_timeout(in_order: bool) -> None:
+    bench = Bench(in_order=in_order, consume_timeout=1, pop_invisible_time=20_000)
+    bench.put(popped(0))
+    for _ in range(100):
+        bench.now_s += 10
+        bench.engine.run_scheduled()
+    assert (len(bench.hidden()) == 100) is in_order

@@ -51,7 +51,7 @@ NOBODY = ok(body=QueryAssignmentResponse(None).encode(standard=True))
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, *, in_order: bool = False) -> None:
         self.engine = FakeEngine()
         self.engine.queues["T"] = QUEUES
         settings = PushConsumerConfig()
@@ -63,6 +63,7 @@ class Bench:
             by_strategy=SharedByStrategy(
                 self.engine, ConsumerCalls(self.engine, GROUP, settings), GROUP, settings
             ),
+            in_order=in_order,
         )
 
     def of(self, topic: str = "T") -> Mine | None:
@@ -142,3 +143,24 @@ def test_other_topics_are_forgotten(bench: Bench) -> None:
     bench.share.keep_only({"U"})
     assert not bench.share.pops(ANY)
     assert bench.share.waits() == {}
+
+
+def test_in_order_all_queues_of_a_broker_are_popped_one_by_one() -> None:
+    bench = Bench(in_order=True)
+    elsewhere = MessageQueue("T", "broker-b", 0)
+    bench.engine.answers[ASSIGNMENT] = assigning("POP", ANY)
+    bench.share.begin(monotonic() + 3)
+    assert bench.share.of("T", (elsewhere, *QUEUES)) == Mine([*QUEUES], popped=set(QUEUES))
+    assert [bench.share.pops(one) for one in (*QUEUES, ANY, elsewhere)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("mode", ["POP", "PULL"])
+def test_in_order_a_part_of_the_queues_is_taken_as_it_is_assigned(mode: str) -> None:
+    bench = Bench(in_order=True)
+    bench.engine.answers[ASSIGNMENT] = assigning(mode, QUEUES[1])
+    assert bench.of() == Mine([QUEUES[1]], popped={QUEUES[1]} if mode == "POP" else set())

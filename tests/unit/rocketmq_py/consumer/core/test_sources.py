@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from rocketmq_py.consumer.core.pop_calls import PopCalls, Receipt
+from rocketmq_py.consumer.core.pop_calls import GIVEN_BACK_MS, PopCalls, Receipt
 from rocketmq_py.consumer.core.pop_lane import PopLane
 from rocketmq_py.consumer.core.sources import Pops
 from rocketmq_py.consumer.core.standstill import Standstill
@@ -22,7 +22,7 @@ from tests.unit.rocketmq_py.consumer.fake_engine import GROUP, FakeClock, FakeEn
 
 
 class Bench:
-    def __init__(self, tags: str = "*", **settings: object) -> None:
+    def __init__(self, tags: str = "*", *, in_order: bool = False, **settings: object) -> None:
         self.engine = FakeEngine()
         self.engine.answers[RequestCode.POP_MESSAGE] = lambda _: ok()
         self.subscriptions = SubscriptionTable(FakeClock())
@@ -31,12 +31,17 @@ class Bench:
         config = PushConsumerConfig(**cast("Any", settings))
         calls = PopCalls(self.engine, GROUP)
         self.pops = Pops(calls, self.subscriptions, config, self.unwanted.extend)
-        self.lane = PopLane(ANY, lambda: 0.0)
+        self.lane = PopLane(ANY, lambda: 0.0, in_order=in_order)
 
     def asked(self) -> dict[str, str]:
         self.pops.ask(self.lane)
-        (asked,) = self.engine.called(RequestCode.POP_MESSAGE)
-        return asked.ext_fields
+        return self.engine.called(RequestCode.POP_MESSAGE)[-1].ext_fields
+
+    def given_back(self) -> list[tuple[int, int]]:
+        return [
+            (int(one.ext_fields["offset"]), int(one.ext_fields["invisibleTime"]))
+            for one in self.engine.called(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+        ]
 
 
 def test_a_pop_asks_for_what_the_settings_say() -> None:
@@ -99,3 +104,29 @@ def test_what_can_be_read_is_given_with_the_problem_of_the_rest() -> None:
     fetched = bench.pops.read(bench.lane, answer)
     assert [one.queue_offset for one in fetched.messages] == [0]
     assert isinstance(fetched.problem, HeaderError)
+
+
+def test_a_pop_in_order_keeps_its_name_until_its_answer_has_brought_something() -> None:
+    bench = Bench(in_order=True)
+    fields = bench.asked()
+    assert fields["order"] == "true"
+    name = fields["attemptId"]
+    bench.pops.read(bench.lane, popped(code=ResponseCode.POLLING_TIMEOUT))
+    with pytest.raises(MQBrokerException):
+        bench.pops.read(bench.lane, popped(code=ResponseCode.SYSTEM_ERROR))
+    assert bench.asked()["attemptId"] == name
+    bench.pops.read(bench.lane, popped(stored(0)))
+    assert bench.asked()["attemptId"] != name
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_what_comes_in_order_to_a_lane_that_has_ended_is_given_back(in_order: bool) -> None:
+    bench = Bench("a", in_order=in_order)
+    bench.engine.answers[RequestCode.CHANGE_MESSAGE_INVISIBLETIME] = lambda _: ok()
+    tags = [{Prop.TAGS: "a"}, {Prop.TAGS: "b"}]
+    answer = popped(*(stored(at, properties=one) for at, one in enumerate(tags)))
+    bench.pops.decline(bench.lane, answer)
+    assert bench.given_back() == ([(0, GIVEN_BACK_MS), (1, GIVEN_BACK_MS)] if in_order else [])
+    assert bench.unwanted == []
+    bench.subscriptions.remove("T")
+    bench.pops.decline(bench.lane, answer)
