@@ -36,10 +36,14 @@ THREE_HUNDRED = (
     "tests/hostile/test_corruptions.py::test_three_hundred_damages_are_the_same_said_or_refused"
 )
 SKIPPED = 77
-"""What an example returns that lacks something; it has said what (``examples/_needs.py``)."""
+"""What examples return that lack something; they have said what (``examples/_needs.py``)."""
 EXAMPLES = sorted(
-    path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("_")
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "examples").glob("*.py")
+    if not path.name.startswith("_")
 )
+OF_SPARK = [path for path in EXAMPLES if path.startswith("examples/spark_")]
+"""In one process: a JVM for each would take as long as all that they do."""
 
 PARTS: dict[str, list[list[str]]] = {
     "check": [
@@ -74,14 +78,17 @@ PARTS: dict[str, list[list[str]]] = {
         [PY, *PYTEST, *WORKERS, "tests/hostile", "--deselect", THREE_HUNDRED],
         [PY, "-m", "tests.hostile", "--runs", "300"],  # the same, and prints the table
     ],
-    "examples": [[PY, str(path.relative_to(ROOT))] for path in EXAMPLES],
+    "examples": [
+        *([PY, path] for path in EXAMPLES if path not in OF_SPARK),
+        [PY, ".ci/in_one_process.py", *OF_SPARK],
+    ],
     "smoke": [[PY, *PYTEST, *BY_FILE, "-m", "smoke", "tests/interop"]],
     "interop": [[PY, *PYTEST, "-s", "tests/interop"]],
-    # In local sessions, on a standalone cluster and on a Connect server.
+    # In local sessions and on a standalone cluster.
     "spark": [
         [PY, *PYTEST, *BY_FILE, "-m", "not slow", "--no-tests-of-core", *SPARK_TESTS],
     ],
-    # What starts more Spark processes, or waits for minutes.
+    # What starts more Spark processes, as a Connect server, or takes long.
     "spark-slow": [[PY, *PYTEST, *BY_FILE, "-m", "slow", *SPARK_TESTS]],
     # Each extra alone in an environment of its own, other Pythons, a thousand brokers.
     "long": [[PY, *PYTEST, *WORKERS, "-m", "slow", *ALL_BUT_OTHER_PARTS]],
@@ -149,7 +156,7 @@ def run_part(part: str, left_out: list[str]) -> str | None:
         statuses = map(run, commands)  # one after the other, as they are asked for
     for command, status in zip(commands, statuses, strict=True):
         if status == SKIPPED:
-            left_out.append(f"{command[-1]} (it has said above what it lacks)")
+            left_out.append(f"{' '.join(command[1:])} (above is said what was lacking)")
         elif status:
             print(f"FAILED  {part}: {' '.join(command)}", flush=True)
             return None

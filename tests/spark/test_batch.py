@@ -664,6 +664,7 @@ def test_what_is_read_under_other_names_can_be_written_too(
         spark_connector.for_write(named.select("key"))
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP69")
 def test_a_temporary_view_keeps_its_options(spark: SparkSession, broker: EmbeddedBroker) -> None:
     fill(broker, 8)

@@ -179,6 +179,7 @@ def test_a_batch_after_workers_ended_by_idling_connects_anew(
     assert not workers_asking(broker, PULL) & before
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP63")
 def test_a_read_whose_executor_is_killed_gives_every_row_once(
     driver: Driver, broker: EmbeddedBroker
@@ -333,6 +334,7 @@ def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
             driver.run("write", address=broker.namesrv_addr, topic="T", count=1)
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP68")
 def test_a_broken_module_of_others_hides_the_source_until_it_is_registered(
     application: tuple[Driver, str], broker: EmbeddedBroker

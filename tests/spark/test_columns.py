@@ -104,6 +104,7 @@ def plain(value: Any) -> Any:
 SQL = "region = 'south' AND size > 30"
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP10")
 def test_an_sql_filter_leaves_gaps_and_no_loss(spark: SparkSession, tmp_path: Path) -> None:
     with EmbeddedBroker(clock=VirtualClock()) as broker:

@@ -62,6 +62,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return bare_python(folder, ("pyspark", "py4j", "pyarrow", "numpy"))
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP67")
 def test_a_server_without_the_package_works_with_what_a_client_sends(
     python: str, broker: EmbeddedBroker, tmp_path: Path

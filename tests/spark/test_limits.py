@@ -35,6 +35,7 @@ def test_with_fewer_offsets_than_queues_these_take_turns(
     assert set(seen.sizes[:12]) == {3}
 
 
+@pytest.mark.slow
 def test_a_limit_of_bytes_looks_at_the_messages_of_each_queue(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

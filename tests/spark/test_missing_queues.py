@@ -233,6 +233,7 @@ def test_a_broker_that_was_away_at_the_first_start_brings_back_no_old_messages(
     assert again.bodies == names(215, 220)
 
 
+@pytest.mark.slow
 def test_what_a_stream_finds_later_begins_at_its_starting_time(
     spark: SparkSession, cluster: EmbeddedCluster, clock: VirtualClock, tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_batch_that_is_marked_is_not_written_again(
     assert len(broker.messages.in_topic("U")) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP58", "SP59")
 def test_a_whole_batch_that_spark_forgot_is_not_written_twice(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path

@@ -184,6 +184,7 @@ def test_an_idle_first_batch_keeps_the_place_where_it_began(
     assert start_of(tmp_path) == {"0": 3, "1": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.case("SP74")
 def test_the_end_of_a_run_that_ends_is_also_where_latest_begins(
     spark: SparkSession, broker: EmbeddedBroker, session_clock: VirtualClock, tmp_path: Path

@@ -90,7 +90,7 @@ def _names(one: ast.Import) -> list[str]:
 @pytest.mark.parametrize(
     ("status", "ci", "exit_status", "told"),
     [
-        (SKIPPED, "", 0, "left out: raise SystemExit(77) (it has said above what it lacks)"),
+        (SKIPPED, "", 0, "left out: -c raise SystemExit(77) (above is said what was lacking)"),
         (SKIPPED, "true", 1, "FAILED  in CI nothing may be left out"),
         (1, "", 1, "FAILED  one: "),
         (0, "true", 0, "left out: nothing"),
@@ -110,3 +110,24 @@ def test_a_skipped_example_is_told_at_the_end_and_fails_the_gate_in_ci_alone(
     gate["PARTS"]["one"] = [[sys.executable, "-c", f"raise SystemExit({status})"]]
     assert gate["main"](["one"]) == exit_status
     assert capsys.readouterr().out.splitlines()[-1].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [([0, 0], 0), ([0, 77, 0], 77), ([77, 1, 0], 1), (["'wrong'"], 1), (["ValueError()"], 1)],
+)
+def test_examples_of_one_process_all_run_and_the_worst_status_counts(
+    tmp_path: Path, statuses: list[object], status: int
+) -> None:
+    programs = []
+    for number, wanted in enumerate(statuses):
+        program = tmp_path / f"example_{number}.py"
+        program.write_text(f"import sys; print(sys.argv, __name__)\nsys.exit({wanted})\n")
+        programs.append(str(program))
+    runner = str(ROOT / ".ci" / "in_one_process.py")
+    done = subprocess.run(
+        [sys.executable, runner, *programs], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    said = [line for line in done.stdout.splitlines() if not line.startswith("$ ")]
+    assert said == [f"{[program]} __main__" for program in programs]
