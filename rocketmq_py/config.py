@@ -11,7 +11,7 @@ requests. Must not know connections or clients; ``client/instance.py`` reads it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache, wraps
 from importlib import import_module
@@ -26,6 +26,7 @@ from typing import (
     TypeAlias,
     TypedDict,
     TypeVar,
+    cast,
 )
 
 from attrs import Attribute, define, field, frozen, setters
@@ -240,6 +241,18 @@ _a_mapper = must(
 )
 
 
+def joined_addresses(addresses: str | Sequence[str]) -> str:
+    """Join several addresses with semicolons; what is no list of texts is left to the check.
+
+    >>> joined_addresses(["a:9876", "b:9876"])
+    'a:9876;b:9876'
+    """
+    given: Any = addresses  # Any: what a program may assign
+    if isinstance(given, list | tuple) and given and all(isinstance(one, str) for one in given):
+        return ";".join(given)
+    return cast("str", given)
+
+
 def split_addresses(text: str) -> tuple[str, ...]:
     """Split ``host:port;host:port``; a leading ``http://`` (ONS habit) is dropped."""
     addresses = []
@@ -260,7 +273,8 @@ def split_host_port(address: str) -> tuple[str, int]:
 
 def _addresses(_owner: object, setting: Attribute[str], value: object) -> None:
     if not isinstance(value, str):
-        raise ConfigError(setting.name, value, "must be a str like 'host:port;host:port'")
+        limit = "must be a str like 'host:port;host:port', or a list of such"
+        raise ConfigError(setting.name, value, limit)
     for address in split_addresses(value):
         try:
             split_host_port(address)
@@ -407,8 +421,8 @@ class ClientConfig(Checked):
     Arguments
     ---------
     namesrv_addr
-        ``host:port;host:port``; default: environment variable ``NAMESRV_ADDR``, read when the
-        object is made. Empty is no error until the first lookup.
+        ``host:port;host:port``, or a list of them; default: environment variable ``NAMESRV_ADDR``,
+        read when the object is made. Empty is no error until the first lookup.
     client_ip, instance_name, unit_name
         Parts of the client id ``ip@instance[@unit]``. ``client_ip`` "" = this machine's address;
         ``instance_name`` ``DEFAULT`` becomes a name of its own for each client.
@@ -472,7 +486,9 @@ class ClientConfig(Checked):
     )
 
     namesrv_addr: str = field(
-        factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""), metadata=setting(_addresses)
+        factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""),
+        converter=joined_addresses,
+        metadata=setting(_addresses),
     )
     client_ip: str = field(default="", metadata=setting(a_text))
     instance_name: str = field(default=INSTANCE_NAME_DEFAULT, metadata=setting(a_text))
@@ -561,7 +577,7 @@ class ClientConfig(Checked):
 class ClientSettings(TypedDict, total=False):
     """The settings of `ClientConfig` as keyword arguments of a client that only makes calls."""
 
-    namesrv_addr: str
+    namesrv_addr: str | Sequence[str]
     client_ip: str
     instance_name: str
     unit_name: str

@@ -73,7 +73,8 @@ def settings_of_a_producer(producer: P, seconds: float) -> None:
     P("g", detect_interval=1.5)  # refused
     P("g", max_delay=40)  # refused
     P("g", max_delay=40.0)  # refused
-    P("g", namesrv_addr=["127.0.0.1:9876"])  # refused
+    P("g", namesrv_addr=9876)  # refused
+    P("g", namesrv_addr=[("127.0.0.1", 9876)])  # refused
     P("g", namesrv_addr=("127.0.0.1", 9876))  # refused
     P("g", namesrv_addr=None)  # refused
     P("g", instance_name=7)  # refused
@@ -374,7 +375,7 @@ def sends(producer: P, message: Message, queue: MessageQueue, seconds: float) ->
     producer.max_offset("T")  # refused
     producer.shutdown("3")  # refused
     producer.start(True)  # refused
-    producer.update_name_server_address(["127.0.0.1:9876"])  # refused
+    producer.update_name_server_address(9876)  # refused
     producer.add_retry_response_code("14")  # refused
     producer.register_send_message_hook(print)  # refused
     producer.register_check_forbidden_hook(print)  # refused
