@@ -73,8 +73,10 @@ class ProducerConfig(ClientConfig):
     compress_msg_body_over_howmuch, compress_level, compress_type
         Bodies of this size and more are compressed; batches never are.
     retry_times_when_send_failed, retry_times_when_send_async_failed
-        Further attempts. Asynchronous sends are not repeated after a broker's refusal, unless it
-        refuses a queue that the newest route does not have.
+        Further attempts (2 each), of blocking sends and of asynchronous ones. Both are made after
+        the same failures: an answer of ``retry_response_codes``, no answer, no connection, a queue
+        that the newest route does not have. When a connection has too many calls in flight
+        already, only a blocking send is tried again.
     retry_another_broker_when_not_store_ok
         Repeat when the message is stored, but not as safely as wanted.
     max_message_size
@@ -84,7 +86,8 @@ class ProducerConfig(ClientConfig):
     fault_table
         How long a slow or failing broker is avoided (``send_latency_enable``).
     async_sender_queue, async_sender_threads
-        Asynchronous sends that may wait for a route or a connection, and who gets these.
+        Asynchronous sends that may wait for a route, a connection or their next attempt, and who
+        makes these.
     send_latency_enable, start_detector_enable, detect_interval, detect_timeout
         Fault avoidance: avoid slow and failing brokers, and probe them in background.
     translate_start_deliver_time
