@@ -11,6 +11,7 @@ requests. Must not know connections or clients; ``client/instance.py`` reads it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache, wraps
@@ -28,6 +29,7 @@ from typing import (
     TypeVar,
     cast,
 )
+from urllib.parse import quote
 
 from attrs import Attribute, define, field, frozen, setters
 
@@ -42,6 +44,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 NAMESRV_ADDR_VARIABLE = "NAMESRV_ADDR"
+DOMAIN_VARIABLE: Final = "ROCKETMQ_NAMESRV_DOMAIN"
+SUBGROUP_VARIABLE: Final = "ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP"
+SUBGROUP_DEFAULT: Final = "nsaddr"
 INSTANCE_NAME_DEFAULT = "DEFAULT"
 UNLIMITED = -1
 """Of settings that are a limit: there is none."""
@@ -283,6 +288,62 @@ def _addresses(_owner: object, setting: Attribute[str], value: object) -> None:
             raise ConfigError(setting.name, value, limit) from None
 
 
+_DOMAIN: Final = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:.]+\])(?P<port>:\d{1,5})?"
+    r"(?P<path>/[\w.~%/-]*)?",
+    re.ASCII,
+)
+DOMAIN_PORT: Final = ":8080"
+
+
+def _a_domain(owner: ClientConfig, setting: Attribute[str], value: object) -> None:
+    found = _DOMAIN.fullmatch(value) if isinstance(value, str) else None
+    if value != "" and (found is None or int((found["port"] or ":1")[1:]) not in range(1, 65536)):
+        limit = "must be host, host:port or http(s)://host:port/path, with a port up to 65535"
+        raise ConfigError(setting.name, value, limit)
+    subgroup = getattr(owner, "namesrv_domain_subgroup", SUBGROUP_DEFAULT)  # of a new one: later
+    _one_path(found, setting, value, subgroup)
+
+
+def _a_subgroup(owner: ClientConfig, setting: Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.-]+", value, re.ASCII):
+        raise ConfigError(setting.name, value, "must be letters, digits, _, - and .")
+    _one_path(_DOMAIN.fullmatch(owner.namesrv_domain), setting, value, value)
+
+
+def _one_path(
+    domain: re.Match[str] | None, setting: Attribute[str], value: object, subgroup: str
+) -> None:
+    """Refuse two paths: that of a whole address, and the one that a subgroup makes."""
+    if domain is not None and domain["path"] and subgroup != SUBGROUP_DEFAULT:
+        limit = (
+            f"goes with no other one: namesrv_domain has the path {domain['path']}, "
+            f"namesrv_domain_subgroup = {subgroup!r} would be another"
+        )
+        raise ConfigError(setting.name, value, limit)
+
+
+def lookup_address(config: ClientConfig) -> str:
+    """Give where name servers are asked for, as Java's clients make it; "" without a domain.
+
+    >>> lookup_address(ClientConfig(namesrv_domain="mq.example", unit_name="east"))
+    'http://mq.example:8080/rocketmq/nsaddr-east?nofix=1'
+    """
+    found = _DOMAIN.fullmatch(config.namesrv_domain)
+    if found is None:
+        return ""
+    # A whole address, as ONS has it, has the port of its scheme.
+    port = found["port"] or ("" if found["scheme"] else DOMAIN_PORT)
+    path = (found["path"] or "").rstrip("/") or f"/rocketmq/{config.namesrv_domain_subgroup}"
+    unit = f"-{quote(config.unit_name, safe='')}?nofix=1" if config.unit_name else ""
+    return f"{found['scheme'] or 'http'}://{found['host']}{port}{path}{unit}"
+
+
+def shown_name_servers(config: ClientConfig) -> str:
+    """Give what an error says of the name servers: their addresses, or where these come from."""
+    return config.namesrv_addr or lookup_address(config)
+
+
 def _credentials(_owner: object, setting: Attribute[Any], value: object) -> None:
     if value is not None and not isinstance(value, Credentials) and not callable(value):
         limit = "must be Credentials(access_key, secret_key), or a function that returns them"
@@ -423,6 +484,13 @@ class ClientConfig(Checked):
     namesrv_addr
         ``host:port;host:port``, or a list of them; default: environment variable ``NAMESRV_ADDR``,
         read when the object is made. Empty is no error until the first lookup.
+    namesrv_domain, namesrv_domain_subgroup
+        Where name servers are asked for over HTTP while ``namesrv_addr`` is empty, at the start
+        and every 2 minutes: ``host`` (port 8080) or ``host:port``, whose path is then
+        ``/rocketmq/`` and the subgroup (``nsaddr``); or a whole address with ``http://`` or
+        ``https://``. With a ``unit_name`` the path ends in ``-unit?nofix=1``. The answer is one
+        line, ``host:port;host:port``. Default: environment variables ``ROCKETMQ_NAMESRV_DOMAIN``
+        and ``ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP``. Empty: nobody is asked.
     client_ip, instance_name, unit_name
         Parts of the client id ``ip@instance[@unit]``. ``client_ip`` "" = this machine's address;
         ``instance_name`` ``DEFAULT`` becomes a name of its own for each client.
@@ -473,7 +541,8 @@ class ClientConfig(Checked):
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
-            *("namesrv_addr", "client_ip", "instance_name", "unit_name", "unit_mode"),
+            *("namesrv_addr", "namesrv_domain", "namesrv_domain_subgroup"),
+            *("client_ip", "instance_name", "unit_name", "unit_mode"),
             *("namespace", "namespace_v2"),
             *("poll_name_server_interval", "heartbeat_broker_interval"),
             *("persist_consumer_offset_interval", "mq_client_api_timeout", "connect_timeout"),
@@ -489,6 +558,13 @@ class ClientConfig(Checked):
         factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""),
         converter=joined_addresses,
         metadata=setting(_addresses),
+    )
+    namesrv_domain: str = field(
+        factory=lambda: os.environ.get(DOMAIN_VARIABLE, ""), metadata=setting(_a_domain)
+    )
+    namesrv_domain_subgroup: str = field(
+        factory=lambda: os.environ.get(SUBGROUP_VARIABLE) or SUBGROUP_DEFAULT,
+        metadata=setting(_a_subgroup),
     )
     client_ip: str = field(default="", metadata=setting(a_text))
     instance_name: str = field(default=INSTANCE_NAME_DEFAULT, metadata=setting(a_text))
@@ -578,6 +654,8 @@ class ClientSettings(TypedDict, total=False):
     """The settings of `ClientConfig` as keyword arguments of a client that only makes calls."""
 
     namesrv_addr: str | Sequence[str]
+    namesrv_domain: str
+    namesrv_domain_subgroup: str
     client_ip: str
     instance_name: str
     unit_name: str

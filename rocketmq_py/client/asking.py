@@ -19,6 +19,7 @@ from rocketmq_py.client.answers import answers_lack_queue, broker_error, lacks_q
 from rocketmq_py.client.background import TimerHandle
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.client.fan_out import Ladder, SideBySide, fail
+from rocketmq_py.client.name_servers import NameServers
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.client.routes import RouteTable
 from rocketmq_py.clock import monotonic
@@ -105,6 +106,7 @@ class Means(Protocol):
     remoting: Remoting
     routes: RouteTable
     connections: Connections
+    name_servers: NameServers
 
     def submit(self, task: Callable[..., object], *args: object) -> bool:
         """Run what works on an answer; False: full or closed."""
@@ -192,6 +194,13 @@ class Asker:
             return {key: error}
 
     # --- where -----------------------------------------------------------------------------
+
+    def name_servers(self) -> Future[tuple[str, ...]]:
+        """Give the addresses of the name servers, at least one, or why there is none.
+
+        It takes no longer than `name_servers.LOOK_MS`.
+        """
+        return self._instance.name_servers.known()
 
     def address(self, where: Address | Broker) -> str:
         """Return the address to ask; may ask a name server for the topic's route.

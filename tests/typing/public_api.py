@@ -306,6 +306,7 @@ def settings(producer: DefaultMQProducer, consumer: DefaultMQPushConsumer) -> No
     assert_type(made.send_msg_timeout, int)
     assert_type(made.namesrv_addr, str)
     assert_type(made.name_servers, tuple[str, ...])
+    assert_type(DefaultMQProducer("g", namesrv_domain="mq.example").namesrv_domain, str)
     assert_type(made.retry_response_codes, frozenset[int])
     assert_type(made.compress_type, CompressionType)
     assert_type(consumer.consume_timestamp, str | datetime)

@@ -77,6 +77,7 @@ def settings_of_a_producer(producer: P, seconds: float) -> None:
     P("g", namesrv_addr=[("127.0.0.1", 9876)])  # refused
     P("g", namesrv_addr=("127.0.0.1", 9876))  # refused
     P("g", namesrv_addr=None)  # refused
+    P("g", namesrv_domain=["mq.example"])  # refused
     P("g", instance_name=7)  # refused
     P("g", unit_mode="yes")  # refused
     P("g", retry_times_when_send_failed="2")  # refused
