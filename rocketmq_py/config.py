@@ -495,7 +495,8 @@ class ClientConfig(Checked):
         Parts of the client id ``ip@instance[@unit]``. ``client_ip`` "" = this machine's address;
         ``instance_name`` ``DEFAULT`` becomes a name of its own for each client.
     unit_mode
-        Marks messages and subscriptions of a unit deployment.
+        Marks sends, messages that are sent back, and subscriptions as those of a unit deployment
+        (False): brokers mark the topics that they create for them.
     namespace
         Instance of a vendor's cloud (namespace v1): servers see ``namespace%topic``, and so for
         groups, the program only its own names. Names of RocketMQ itself stay as they are, among
@@ -520,7 +521,8 @@ class ClientConfig(Checked):
         counts as failed: it comes again later as any other, perhaps to a member that takes it, and
         goes to the dead letters in the end. Cached messages stay compressed.
     vip_channel_enabled
-        Send to the broker's port minus 2.
+        Sends go to the broker's port minus 2, the fast port of 4.x (False); so do messages that a
+        consumer sends back, and ends of transactions. All other requests go to its port.
     credentials
         `Credentials`, or a function that returns the current ones (`EnvironmentCredentials`,
         `FileCredentials`, `RotatingCredentials`); signs every request.

@@ -24,7 +24,7 @@ from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.client.routes import RouteTable
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ClientClosedError, NoRouteError, RocketMQError
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import SEND_REQUESTS, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 
 NEXT_AFTER_MS = 200
@@ -165,7 +165,7 @@ class Asker:
         """Ask and wait: as the result of `ask`, but the caller reads its own answer."""
         if isinstance(question.where, AnyOf):
             return self.ask(question, timeout_ms).result()
-        address = self.address(question.where)
+        address = self._port(question, self.address(question.where))
         answer = self._instance.remoting.invoke(address, question.command(), timeout_ms)
         return self._read(question, answer, address)
 
@@ -261,6 +261,7 @@ class Asker:
         self, question: Question[_T], address: str, timeout_ms: float, result: Future[_T]
     ) -> None:
         """Ask one server, and let a future have the outcome."""
+        address = self._port(question, address)
 
         def done(answer: RemotingCommand | None, error: Exception | None) -> None:
             if not result.set_running_or_notify_cancel():
@@ -279,6 +280,11 @@ class Asker:
             self._instance.remoting.begin(address, question.command(), timeout_ms, done)
         except Exception as error:  # noqa: BLE001 - hooks and sources of keys are the user's code
             done(None, error)
+
+    def _port(self, question: Question[_T], address: str) -> str:
+        """Return the port of a server that takes such a question."""
+        is_send = question.code in SEND_REQUESTS
+        return self._instance.routes.send_port(address) if is_send else address
 
     def _later(self, task: Callable[[], object]) -> Callable[[], object]:
         """Do something soon on a thread that may work; returns what forgets it."""

@@ -465,7 +465,8 @@ class QueueAccess(Caller):
         here: what the broker refuses comes back as `MQBrokerException` in the future.
         """
         run = SendRun(queue, (body,), (properties,), flag, sys_flag, batch)
-        question = send_of(run, self.producer_group, self._wire(queue.topic))
+        topic = self._wire(queue.topic)
+        question = send_of(run, self.producer_group, topic, unit_mode=self.unit_mode)
         return self._asker.ask(question, timeout_ms)
 
     def send_run(
@@ -489,8 +490,9 @@ class QueueAccess(Caller):
             told(RunOutcome(run.queue, topic, address, calls.outcomes))
 
         try:
-            address = self._asker.address(Broker(topic, run.queue.broker_name, only_this=True))
-            calls = calls_of(run, self.producer_group, topic, ended)
+            master = Broker(topic, run.queue.broker_name, only_this=True)
+            address = self._instance.routes.send_port(self._asker.address(master))
+            calls = calls_of(run, self.producer_group, topic, ended, unit_mode=self.unit_mode)
             self._instance.remoting.begin_run(address, calls, timeout_ms)
         except RocketMQError as error:
             told(RunOutcome.failed(run.queue, len(run), error))

@@ -298,6 +298,10 @@ class RouteTable:
             )
         return address
 
+    def send_port(self, address: str) -> str:
+        """Return where a broker takes sends: at its fast port when the settings say so."""
+        return vip_address(address) if self._config.vip_channel_enabled else address
+
     def addresses_to_ask(self, topic: str) -> list[str]:
         """Return one address of each broker of the topic in any order, the master's when known."""
         route = self._routes.get(topic)

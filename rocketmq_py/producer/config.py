@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from attrs import define, field, setters
+from attrs import Attribute, define, field, setters
 
 from rocketmq_py.config import (
     UNLIMITED,
@@ -30,8 +30,10 @@ from rocketmq_py.config import (
     unlimited_or,
     within,
 )
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
+from rocketmq_py.protocol.compression import DEFAULT_LEVEL, LEVEL_MAX
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
@@ -56,6 +58,19 @@ _codes = must(
 )
 
 
+def _a_level(owner: ProducerConfig, setting: Attribute[int], value: int) -> None:
+    kind = getattr(owner, "compress_type", None)  # of a new one: set later, and checked then
+    within(0, max(LEVEL_MAX.values()) if kind is None else LEVEL_MAX[kind])(owner, setting, value)
+
+
+def _a_compression(owner: ProducerConfig, setting: Attribute[Any], value: Any) -> None:
+    member_of(CompressionType)(owner, setting, value)
+    level, most = owner.compress_level, LEVEL_MAX[value]
+    if level > most:
+        limit = f"takes no compress_level above {most}, which is {level}: lower that first"
+        raise ConfigError(setting.name, value, limit)
+
+
 @explained
 @define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
 class ProducerConfig(ClientConfig):
@@ -70,8 +85,12 @@ class ProducerConfig(ClientConfig):
     send_msg_max_timeout_per_request
         Longest single attempt while another one remains, in ms; -1: no limit, so that an attempt
         without an answer uses up `send_msg_timeout`.
-    compress_msg_body_over_howmuch, compress_level, compress_type
-        Bodies of this size and more are compressed; batches never are.
+    compress_msg_body_over_howmuch
+        Bodies of this size and more are compressed, in bytes (4,096); batches never are.
+    compress_level, compress_type
+        How (5, ``CompressionType.ZLIB``): ``ZLIB`` has levels up to 9, ``LZ4`` up to 16, ``ZSTD``
+        up to 22; the two last need the extras of their names. Java's
+        ``rocketmq.message.compressLevel`` and ``compressType``.
     retry_times_when_send_failed, retry_times_when_send_async_failed
         Further attempts (2 each), of blocking sends and of asynchronous ones. Both are made after
         the same failures: an answer of ``retry_response_codes``, no answer, no connection, a queue
@@ -134,9 +153,9 @@ class ProducerConfig(ClientConfig):
         metadata=setting(unlimited_or(milliseconds(1))),
     )
     compress_msg_body_over_howmuch: int = field(default=4_096, metadata=setting(within(0)))
-    compress_level: int = field(default=5, metadata=setting(within(0, 22)))
+    compress_level: int = field(default=DEFAULT_LEVEL, metadata=setting(_a_level))
     compress_type: CompressionType = field(
-        default=CompressionType.ZLIB, metadata=setting(member_of(CompressionType))
+        default=CompressionType.ZLIB, metadata=setting(_a_compression)
     )
     retry_times_when_send_failed: int = field(default=2, metadata=setting(within(0)))
     retry_times_when_send_async_failed: int = field(default=2, metadata=setting(within(0)))
