@@ -35,7 +35,7 @@ from attrs import Attribute, define, field, frozen, setters
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX
-from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, topic_problem
+from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, TRACE_TOPIC, topic_problem
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -650,6 +650,35 @@ class ClientConfig(Checked):
             )
         shared: Any = {name: getattr(config, name) for name in mine & theirs}
         return cls(*args, **{**shared, **changes})
+
+
+@explained
+@define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
+class TracedConfig(ClientConfig):
+    """Settings of clients that can note the way of their messages.
+
+    Arguments
+    ---------
+    enable_trace
+        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
+        or fails anything: without room (2,048 records) or a broker, records are dropped and told.
+    trace_topic, access_channel
+        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
+        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
+    """
+
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.FIXED_BY_START,
+        "enable_trace": "",
+        "trace_topic": "",
+        "access_channel": "",
+    }
+
+    enable_trace: bool = field(default=False, metadata=setting(switch))
+    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
+    access_channel: AccessChannel = field(
+        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
+    )
 
 
 class ClientSettings(TypedDict, total=False):

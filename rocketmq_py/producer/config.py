@@ -15,9 +15,7 @@ from attrs import Attribute, define, field, setters
 
 from rocketmq_py.config import (
     UNLIMITED,
-    AccessChannel,
-    ClientConfig,
-    a_sendable_topic,
+    TracedConfig,
     a_text,
     explained,
     in_milliseconds,
@@ -34,7 +32,7 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
 from rocketmq_py.protocol.compression import DEFAULT_LEVEL, LEVEL_MAX
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
 StartDeliverMode = Literal["auto", "always", "never"]
@@ -73,7 +71,7 @@ def _a_compression(owner: ProducerConfig, setting: Attribute[Any], value: Any) -
 
 @explained
 @define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
-class ProducerConfig(ClientConfig):
+class ProducerConfig(TracedConfig):
     """Settings of a producer; times are milliseconds (or a timedelta), sizes bytes.
 
     Arguments
@@ -120,16 +118,10 @@ class ProducerConfig(ClientConfig):
         A delivery time in the past: ``immediate``, or ``error``.
     strict_reserved
         Refuse messages whose delay was given by a reserved user property, as 5.x clients do.
-    enable_trace
-        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
-        or fails a send: without room (2,048 records) or a broker, records are dropped and told.
-    trace_topic, access_channel
-        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
-        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
-        **ClientConfig.FIXED_BY_START,
+        **TracedConfig.FIXED_BY_START,
         "namesrv_addr": "call update_name_server_address",
         "fault_table": "",
         "async_sender_queue": "",
@@ -137,9 +129,6 @@ class ProducerConfig(ClientConfig):
         "send_latency_enable": "",
         "start_detector_enable": "",
         "detect_interval": "",
-        "enable_trace": "",
-        "trace_topic": "",
-        "access_channel": "",
     }
 
     create_topic_key: str = field(default=AUTO_CREATE_TOPIC, metadata=setting(a_text))
@@ -184,8 +173,3 @@ class ProducerConfig(ClientConfig):
         default="immediate", metadata=setting(one_of("immediate", "error"))
     )
     strict_reserved: bool = field(default=False, metadata=setting(switch))
-    enable_trace: bool = field(default=False, metadata=setting(switch))
-    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
-    access_channel: AccessChannel = field(
-        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
-    )
