@@ -251,6 +251,48 @@ class Ordered(MessageListenerOrderly):
         return in_order(messages, context)
 
 
+def decorated_listeners(consumer: DefaultMQPushConsumer, awaited: aio.Consumer) -> None:
+    """A decorated function stays what it is."""
+
+    @consumer.listener
+    def book(
+        messages: list[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        """Handle messages."""
+        return listener(messages, context)
+
+    context = ConsumeConcurrentlyContext(MessageQueue("T", "b", 0))
+    assert_type(book([], context), ConsumeConcurrentlyStatus)
+
+    @consumer.listener
+    def settle(delivery: Delivery) -> int:
+        """Settle messages."""
+        delivery.ack()
+        return 1
+
+    @consumer.listener(orderly=True)
+    def settle_in_order(delivery: Delivery) -> int:
+        """Settle messages in order."""
+        return settle(delivery)
+
+    assert_type(consumer.listener(orderly=True)(in_order)([], an_order()), ConsumeOrderlyStatus)
+
+    @awaited.listener
+    async def handle(delivery: aio.Delivery) -> None:
+        """Handle a delivery."""
+        await delivery.ack()
+
+    @awaited.listener(orderly=True)
+    async def handle_in_order(delivery: aio.Delivery) -> None:
+        """Handle a delivery in order."""
+        await handle(delivery)
+
+
+def an_order() -> ConsumeOrderlyContext:
+    """What an orderly listener is told."""
+    return ConsumeOrderlyContext(MessageQueue("T", "b", 0))
+
+
 def ordered_listeners(consumer: DefaultMQPushConsumer) -> None:
     """A function in the wrapper, or a subclass of it."""
     consumer.register_message_listener(MessageListenerOrderly(in_order))

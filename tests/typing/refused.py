@@ -170,6 +170,10 @@ def an_asyncio_consumer(consumer: aio.Consumer) -> None:
     consumer.register_message_listener(of_futures)  # refused
     consumer.register_message_listener(aio.Orderly)  # refused
     consumer.register_message_listener(MessageListenerOrderly(settled))  # refused
+    consumer.listener(blocking)  # refused
+    consumer.listener(of_threads)  # refused
+    consumer.listener(of_futures)  # refused
+    consumer.listener(orderly=True)(blocking)  # refused
     aio.Orderly(print)  # refused
     aio.Orderly(blocking)  # refused
     aio.Orderly(of_threads)  # refused
@@ -576,6 +580,14 @@ def listeners(consumer: C, other: ons.Consumer, message: MessageExt) -> None:
     consumer.register_message_listener(lambda messages, context: True)  # refused
     consumer.register_message_listener(lambda messages, context: None)  # refused
     consumer.register_message_listener(MessageListenerConcurrently)  # refused
+    consumer.listener(silent)  # refused
+    consumer.listener(renamed)  # refused
+    consumer.listener(ordered_truth)  # refused
+    consumer.listener(later)  # refused
+    consumer.listener(concurrently, orderly=True)  # refused
+    consumer.listener("Orders")  # refused
+    consumer.listener(orderly=True)(concurrently)  # refused
+    consumer.listener(orderly=True)(ordered_nothing)  # refused
     MessageListenerConcurrently(silent)  # refused
     MessageListenerConcurrently(later)  # refused
     other.subscribe("T", "*", ons_truth)  # refused
