@@ -225,7 +225,7 @@ def test_limits_that_contradict_each_other_are_refused_in_a_new_object_too() -> 
 def test_name_servers_may_be_given_as_a_list() -> None:
     producer = DefaultMQProducer("G", namesrv_addr=["a:1", "b:2;c:3"])
     assert producer.namesrv_addr == "a:1;b:2;c:3"
-    assert producer.name_servers == ("a:1", "b:2", "c:3")
+    assert list(producer.name_servers) == ["a:1", "b:2", "c:3"]
     producer.update_name_server_address(["d:4", "e:5"])
-    assert producer.name_servers == ("d:4", "e:5")
+    assert list(producer.name_servers) == ["d:4", "e:5"]
     assert ClientConfig.of(producer).namesrv_addr == "d:4;e:5"
