@@ -218,7 +218,9 @@ def _addresses_in(domain: str, body: bytes) -> Addresses:
 
 def _in_any_order(addresses: Addresses) -> Addresses:
     """Shuffle: not all clients shall begin with the same one."""
-    return tuple(random.sample(addresses, len(addresses)))
+    shuffled = list(addresses)
+    random.shuffle(shuffled)
+    return tuple(shuffled)
 
 
 def _no_answer(domain: str, problem: str) -> NameServerUnavailableError:
