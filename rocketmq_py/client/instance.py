@@ -157,7 +157,8 @@ class ClientInstance:
         every = self.schedule_every
         every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.connections.close_idle)
         if self.name_servers.domain:
-            every(0, LOOK_EVERY_MS, self.name_servers.look)
+            self.name_servers.look()  # before anybody who would ask once more
+            every(LOOK_EVERY_MS, LOOK_EVERY_MS, self.name_servers.look)
         if self._calls_only:
             return
         self.routes.warn_without_name_server()
