@@ -145,6 +145,11 @@ class SystemClock:
         return "SystemClock()"
 
 
+def a_clock(clock: Clock | None) -> Clock:
+    """Convert the argument ``clock`` of a client."""
+    return SystemClock() if clock is None else clock
+
+
 class _Unheeded:
     """A context manager that does nothing."""
 

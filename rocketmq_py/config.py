@@ -11,7 +11,8 @@ requests. Must not know connections or clients; ``client/instance.py`` reads it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache, wraps
 from importlib import import_module
@@ -26,13 +27,15 @@ from typing import (
     TypeAlias,
     TypedDict,
     TypeVar,
+    cast,
 )
+from urllib.parse import quote
 
 from attrs import Attribute, define, field, frozen, setters
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX
-from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, topic_problem
+from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, TRACE_TOPIC, topic_problem
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -41,6 +44,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 NAMESRV_ADDR_VARIABLE = "NAMESRV_ADDR"
+DOMAIN_VARIABLE: Final = "ROCKETMQ_NAMESRV_DOMAIN"
+SUBGROUP_VARIABLE: Final = "ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP"
+SUBGROUP_DEFAULT: Final = "nsaddr"
 INSTANCE_NAME_DEFAULT = "DEFAULT"
 UNLIMITED = -1
 """Of settings that are a limit: there is none."""
@@ -240,6 +246,18 @@ _a_mapper = must(
 )
 
 
+def joined_addresses(addresses: str | Sequence[str]) -> str:
+    """Join several addresses with semicolons; what is no list of texts is left to the check.
+
+    >>> joined_addresses(["a:9876", "b:9876"])
+    'a:9876;b:9876'
+    """
+    given: Any = addresses  # Any: what a program may assign
+    if isinstance(given, list | tuple) and given and all(isinstance(one, str) for one in given):
+        return ";".join(given)
+    return cast("str", given)
+
+
 def split_addresses(text: str) -> tuple[str, ...]:
     """Split ``host:port;host:port``; a leading ``http://`` (ONS habit) is dropped."""
     addresses = []
@@ -260,13 +278,70 @@ def split_host_port(address: str) -> tuple[str, int]:
 
 def _addresses(_owner: object, setting: Attribute[str], value: object) -> None:
     if not isinstance(value, str):
-        raise ConfigError(setting.name, value, "must be a str like 'host:port;host:port'")
+        limit = "must be a str like 'host:port;host:port', or a list of such"
+        raise ConfigError(setting.name, value, limit)
     for address in split_addresses(value):
         try:
             split_host_port(address)
         except ConfigError:
             limit = "must look like 'host:port;host:port' with ports up to 65535"
             raise ConfigError(setting.name, value, limit) from None
+
+
+_DOMAIN: Final = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:.]+\])(?P<port>:\d{1,5})?"
+    r"(?P<path>/[\w.~%/-]*)?",
+    re.ASCII,
+)
+DOMAIN_PORT: Final = ":8080"
+
+
+def _a_domain(owner: ClientConfig, setting: Attribute[str], value: object) -> None:
+    found = _DOMAIN.fullmatch(value) if isinstance(value, str) else None
+    if value != "" and (found is None or int((found["port"] or ":1")[1:]) not in range(1, 65536)):
+        limit = "must be host, host:port or http(s)://host:port/path, with a port up to 65535"
+        raise ConfigError(setting.name, value, limit)
+    subgroup = getattr(owner, "namesrv_domain_subgroup", SUBGROUP_DEFAULT)  # of a new one: later
+    _one_path(found, setting, value, subgroup)
+
+
+def _a_subgroup(owner: ClientConfig, setting: Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.-]+", value, re.ASCII):
+        raise ConfigError(setting.name, value, "must be letters, digits, _, - and .")
+    _one_path(_DOMAIN.fullmatch(owner.namesrv_domain), setting, value, value)
+
+
+def _one_path(
+    domain: re.Match[str] | None, setting: Attribute[str], value: object, subgroup: str
+) -> None:
+    """Refuse two paths: that of a whole address, and the one that a subgroup makes."""
+    if domain is not None and domain["path"] and subgroup != SUBGROUP_DEFAULT:
+        limit = (
+            f"goes with no other one: namesrv_domain has the path {domain['path']}, "
+            f"namesrv_domain_subgroup = {subgroup!r} would be another"
+        )
+        raise ConfigError(setting.name, value, limit)
+
+
+def lookup_address(config: ClientConfig) -> str:
+    """Give where name servers are asked for, as Java's clients make it; "" without a domain.
+
+    >>> lookup_address(ClientConfig(namesrv_domain="mq.example", unit_name="east"))
+    'http://mq.example:8080/rocketmq/nsaddr-east?nofix=1'
+    """
+    found = _DOMAIN.fullmatch(config.namesrv_domain)
+    if found is None:
+        return ""
+    # A whole address, as ONS has it, has the port of its scheme.
+    port = found["port"] or ("" if found["scheme"] else DOMAIN_PORT)
+    path = (found["path"] or "").rstrip("/") or f"/rocketmq/{config.namesrv_domain_subgroup}"
+    unit = f"-{quote(config.unit_name, safe='')}?nofix=1" if config.unit_name else ""
+    return f"{found['scheme'] or 'http'}://{found['host']}{port}{path}{unit}"
+
+
+def shown_name_servers(config: ClientConfig) -> str:
+    """Give what an error says of the name servers: their addresses, or where these come from."""
+    return config.namesrv_addr or lookup_address(config)
 
 
 def _credentials(_owner: object, setting: Attribute[Any], value: object) -> None:
@@ -407,13 +482,21 @@ class ClientConfig(Checked):
     Arguments
     ---------
     namesrv_addr
-        ``host:port;host:port``; default: environment variable ``NAMESRV_ADDR``, read when the
-        object is made. Empty is no error until the first lookup.
+        ``host:port;host:port``, or a list of them; default: environment variable ``NAMESRV_ADDR``,
+        read when the object is made. Empty is no error until the first lookup.
+    namesrv_domain, namesrv_domain_subgroup
+        Where name servers are asked for over HTTP while ``namesrv_addr`` is empty, at the start
+        and every 2 minutes: ``host`` (port 8080) or ``host:port``, whose path is then
+        ``/rocketmq/`` and the subgroup (``nsaddr``); or a whole address with ``http://`` or
+        ``https://``. With a ``unit_name`` the path ends in ``-unit?nofix=1``. The answer is one
+        line, ``host:port;host:port``. Default: environment variables ``ROCKETMQ_NAMESRV_DOMAIN``
+        and ``ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP``. Empty: nobody is asked.
     client_ip, instance_name, unit_name
         Parts of the client id ``ip@instance[@unit]``. ``client_ip`` "" = this machine's address;
         ``instance_name`` ``DEFAULT`` becomes a name of its own for each client.
     unit_mode
-        Marks messages and subscriptions of a unit deployment.
+        Marks sends, messages that are sent back, and subscriptions as those of a unit deployment
+        (False): brokers mark the topics that they create for them.
     namespace
         Instance of a vendor's cloud (namespace v1): servers see ``namespace%topic``, and so for
         groups, the program only its own names. Names of RocketMQ itself stay as they are, among
@@ -438,7 +521,8 @@ class ClientConfig(Checked):
         counts as failed: it comes again later as any other, perhaps to a member that takes it, and
         goes to the dead letters in the end. Cached messages stay compressed.
     vip_channel_enabled
-        Send to the broker's port minus 2.
+        Sends go to the broker's port minus 2, the fast port of 4.x (False); so do messages that a
+        consumer sends back, and ends of transactions. All other requests go to its port.
     credentials
         `Credentials`, or a function that returns the current ones (`EnvironmentCredentials`,
         `FileCredentials`, `RotatingCredentials`); signs every request.
@@ -459,7 +543,8 @@ class ClientConfig(Checked):
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
-            *("namesrv_addr", "client_ip", "instance_name", "unit_name", "unit_mode"),
+            *("namesrv_addr", "namesrv_domain", "namesrv_domain_subgroup"),
+            *("client_ip", "instance_name", "unit_name", "unit_mode"),
             *("namespace", "namespace_v2"),
             *("poll_name_server_interval", "heartbeat_broker_interval"),
             *("persist_consumer_offset_interval", "mq_client_api_timeout", "connect_timeout"),
@@ -472,7 +557,16 @@ class ClientConfig(Checked):
     )
 
     namesrv_addr: str = field(
-        factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""), metadata=setting(_addresses)
+        factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""),
+        converter=joined_addresses,
+        metadata=setting(_addresses),
+    )
+    namesrv_domain: str = field(
+        factory=lambda: os.environ.get(DOMAIN_VARIABLE, ""), metadata=setting(_a_domain)
+    )
+    namesrv_domain_subgroup: str = field(
+        factory=lambda: os.environ.get(SUBGROUP_VARIABLE) or SUBGROUP_DEFAULT,
+        metadata=setting(_a_subgroup),
     )
     client_ip: str = field(default="", metadata=setting(a_text))
     instance_name: str = field(default=INSTANCE_NAME_DEFAULT, metadata=setting(a_text))
@@ -558,10 +652,41 @@ class ClientConfig(Checked):
         return cls(*args, **{**shared, **changes})
 
 
+@explained
+@define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
+class TracedConfig(ClientConfig):
+    """Settings of clients that can note the way of their messages.
+
+    Arguments
+    ---------
+    enable_trace
+        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
+        or fails anything: without room (2,048 records) or a broker, records are dropped and told.
+    trace_topic, access_channel
+        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
+        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
+    """
+
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.FIXED_BY_START,
+        "enable_trace": "",
+        "trace_topic": "",
+        "access_channel": "",
+    }
+
+    enable_trace: bool = field(default=False, metadata=setting(switch))
+    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
+    access_channel: AccessChannel = field(
+        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
+    )
+
+
 class ClientSettings(TypedDict, total=False):
     """The settings of `ClientConfig` as keyword arguments of a client that only makes calls."""
 
-    namesrv_addr: str
+    namesrv_addr: str | Sequence[str]
+    namesrv_domain: str
+    namesrv_domain_subgroup: str
     client_ip: str
     instance_name: str
     unit_name: str

@@ -49,6 +49,10 @@ secrets. Java's names are kept where Java has one; new names end in ``Error``.
         ONSClientException (RuntimeError)          message_id
         ClientException                            request_id; one class per v5 status
 
+What is marked with `OSError`, `ConnectionError` or `TimeoutError` is caught by ``except OSError``,
+as errors of Python's own network modules are: the two last are kinds of the first. A program that
+handles files and sends in one block names the errors of the SDK first.
+
 This module must not know about sockets, frames or the broker. The codes themselves are in
 `rocketmq_py.protocol.codes`; what raises what is told where it is raised.
 """
@@ -346,7 +350,19 @@ class SendFailedError(MQClientException):
 class SendTimeoutError(
     SendFailedError, RemotingTooMuchRequestException, RemotingTimeoutException, TimeoutError
 ):
-    """A send used up its time (``send_msg_timeout``, or ``timeout=``)."""
+    """A send used up its time (``send_msg_timeout``, or ``timeout=``).
+
+    It is a `TimeoutError`, as every time-out of Python is, and so an `OSError`: Python made its
+    TimeoutError one. So ``except OSError`` around work with files catches it, too, when the same
+    block sends. Name `SendFailedError` in an earlier clause, or send outside the block; the errors
+    of the system have an ``errno``, those of this package have None there.
+
+    >>> try:
+    ...     raise SendTimeoutError("no broker has answered")
+    ... except SendFailedError as error:  # before OSError
+    ...     print(isinstance(error, OSError), error.errno)
+    True None
+    """
 
 
 class TooManySendsError(SendFailedError, RemotingTooMuchRequestException):

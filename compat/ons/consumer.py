@@ -15,6 +15,7 @@ from compat.ons.message import Message, from_core
 from compat.ons.properties import (
     PropertyKeyConst,
     PropertyValueConst,
+    domain_of,
     int_of,
     name_servers_of,
     switch_of,
@@ -101,6 +102,7 @@ class Consumer(Client):
             self._consumer = DefaultMQPushConsumer(
                 group,
                 namesrv_addr=name_servers_of(settings),
+                namesrv_domain=domain_of(settings),
                 consume_thread_min=threads,
                 consume_thread_max=threads,
                 max_reconsume_times=int_of(

@@ -18,6 +18,7 @@ from compat.ons.properties import (
     PRODUCER_GROUP_DEFAULT,
     SEND_TIMEOUT_DEFAULT_MS,
     PropertyKeyConst,
+    domain_of,
     int_of,
     max_delay_of,
     name_servers_of,
@@ -121,6 +122,7 @@ class Producer(Client):
             self._producer = DefaultMQProducer(
                 group,
                 namesrv_addr=name_servers_of(settings),
+                namesrv_domain=domain_of(settings),
                 send_msg_timeout=int_of(
                     settings, PropertyKeyConst.SendMsgTimeoutMillis, SEND_TIMEOUT_DEFAULT_MS
                 ),

@@ -131,11 +131,16 @@ def switch_of(properties: Mapping[str, str], key: str, *, default: bool = False)
 
 
 def name_servers_of(properties: Mapping[str, str]) -> str:
-    """Return NAMESRV_ADDR; ONSClientException for what would need a service not offered."""
-    address = text_of(properties, PropertyKeyConst.NAMESRV_ADDR)
-    if not address and text_of(properties, PropertyKeyConst.ONSAddr):
-        raise ONSClientException("property ONSAddr needs Aliyun's lookup: set NAMESRV_ADDR instead")
-    return address
+    """Return NAMESRV_ADDR."""
+    return text_of(properties, PropertyKeyConst.NAMESRV_ADDR)
+
+
+def domain_of(properties: Mapping[str, str]) -> str:
+    """Return ONSAddr, the address that is asked for name servers without NAMESRV_ADDR.
+
+    There is no default, as the original has one: nobody is asked who is not named.
+    """
+    return text_of(properties, PropertyKeyConst.ONSAddr)
 
 
 def namespace_of(properties: Mapping[str, str]) -> str:

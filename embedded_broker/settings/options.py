@@ -474,12 +474,6 @@ _STORE = (
         "cluster share it, 96 MiB for each at least",
         high=BYTES_MAX,
     ),
-    Option(
-        "memoryStoreConsumedBytes",
-        268_435_456,
-        "ours: above so many bytes a store in memory lets files go that every group has consumed",
-        high=BYTES_MAX,
-    ),
 )
 
 _ROLES = (

@@ -30,9 +30,12 @@ _SIZE_AND_MAGIC: Final = Struct(">ii")
 _MAGICS: Final = frozenset({MAGIC_V1, MAGIC_V2})
 
 
-MEMORY_OPTIONS: Final = frozenset(
-    {"memoryStoreMaxBytes", "memoryStoreConsumedBytes", "diskMaxUsedSpaceRatio"}
-)
+CONSUMED_MOST: Final = 256 * 1024 * 1024
+"""Bytes above which a store in memory lets files go that every group has consumed.
+
+A quarter of its budget, if that is less.
+"""
+MEMORY_OPTIONS: Final = frozenset({"memoryStoreMaxBytes", "diskMaxUsedSpaceRatio"})
 
 
 def allow_memory(fs: FileSystem, config: BrokerConfig, share: int) -> None:
@@ -45,7 +48,7 @@ def allow_memory(fs: FileSystem, config: BrokerConfig, share: int) -> None:
     budget = fs.budget
     bytes_max = config.int("memoryStoreMaxBytes") or share
     room = bytes_max * config.int("diskMaxUsedSpaceRatio") // 100
-    budget.allow(bytes_max, min(room, config.int("memoryStoreConsumedBytes")))
+    budget.allow(bytes_max, min(room, bytes_max // 4, CONSUMED_MOST))
 
 
 class AgingClock(Clock, Protocol):
@@ -126,8 +129,8 @@ class Retention:
             )
         return (
             f"in memory, for {hours} hours (fileReservedTime) and at most {budget.bytes_max} bytes "
-            f"(memoryStoreMaxBytes); above {budget.pressed_at} bytes (memoryStoreConsumedBytes) "
-            "what every group has consumed goes first"
+            f"(memoryStoreMaxBytes); above {budget.pressed_at} bytes what every group has consumed "
+            "goes first"
         )
 
     def _check_files_fit(self) -> None:

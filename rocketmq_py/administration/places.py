@@ -11,7 +11,7 @@ from rocketmq_py.administration.servers import Servers
 from rocketmq_py.administration.table import CLUSTER, ROUTE, Row
 from rocketmq_py.administration.values import BrokerPlace, TopicPlace
 from rocketmq_py.client.asking import AnyOf
-from rocketmq_py.config import NAMESRV_ADDR_VARIABLE, split_host_port
+from rocketmq_py.config import shown_name_servers, split_host_port
 from rocketmq_py.errors import (
     MQClientException,
     NameServerUnavailableError,
@@ -25,21 +25,9 @@ from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, ResponseCode
 _T = TypeVar("_T")
 
 
-def name_servers(servers: Servers) -> tuple[str, ...]:
-    """Give the addresses of the name servers; NameServerUnavailableError when none is set."""
-    found = servers.config.name_servers
-    if not found:
-        raise NameServerUnavailableError(
-            "no name server address: set namesrv_addr='host:9876', or the environment variable "
-            f"{NAMESRV_ADDR_VARIABLE}, or name the address of a broker",
-            response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
-        )
-    return tuple(found)
-
-
 async def learned(servers: Servers, row: Row[_T], **fields: object) -> _T:
     """Ask the first name server that answers."""
-    asked = name_servers(servers)
+    asked = await servers.name_servers()
     try:
         return await servers.one(row.at(AnyOf(asked), body=b"", **fields))
     except RemotingException as error:
@@ -51,7 +39,7 @@ async def of_name_servers(servers: Servers, row: Row[_T], **fields: object) -> d
 
     Raises `NameServerUnavailableError` when none answers.
     """
-    questions = {one: row.at(one, body=b"", **fields) for one in name_servers(servers)}
+    questions = {one: row.at(one, body=b"", **fields) for one in await servers.name_servers()}
     if row.changes:
         return await servers.each(questions)
     answers = await servers.all(questions)
@@ -66,7 +54,7 @@ async def of_name_servers(servers: Servers, row: Row[_T], **fields: object) -> d
 
 def _silent(servers: Servers, error: RocketMQError) -> NameServerUnavailableError:
     return NameServerUnavailableError(
-        f"no name server answers ({servers.config.namesrv_addr}): {error}",
+        f"no name server answers ({shown_name_servers(servers.config)}): {error}",
         response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
     )
 
@@ -170,8 +158,8 @@ async def masters_of(servers: Servers, topic: str) -> dict[str, str]:
     raise NoRouteError(
         f"topic {topic} has no master now: its brokers are {sorted(found)}"
         if found
-        else f"no route of topic {topic} at name server {servers.config.namesrv_addr}: does it "
-        "exist?",
+        else f"no route of topic {topic} at name server {shown_name_servers(servers.config)}: "
+        "does it exist?",
         response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
         topic=topic,
     )

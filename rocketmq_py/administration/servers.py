@@ -33,6 +33,10 @@ class Servers(ABC):
     async def pause(self, seconds: float) -> None:
         """Wait a moment before something is asked again."""
 
+    @abstractmethod
+    async def name_servers(self) -> tuple[str, ...]:
+        """Give the addresses of the name servers; NameServerUnavailableError without any."""
+
     async def one(self, question: Question[_T]) -> _T:
         """Ask one question, and raise why it has no answer."""
         return value_of((await self.all({"": question}))[""])
@@ -64,6 +68,10 @@ class Blocking(Servers):
     async def all(self, questions: Mapping[_K, Question[_T]]) -> dict[_K, _T | RocketMQError]:
         """Ask side by side and wait."""
         return self._asker.ask_all(questions, self.config.timeout_millis)
+
+    async def name_servers(self) -> tuple[str, ...]:
+        """Give their addresses; waits while a domain is asked for them."""
+        return self._asker.name_servers().result()
 
     async def pause(self, seconds: float) -> None:
         """Wait a moment."""

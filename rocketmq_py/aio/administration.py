@@ -37,6 +37,10 @@ class _OnLoop(Servers):
             self._asker.ask_many(questions, self.config.timeout_millis)
         )
 
+    async def name_servers(self) -> tuple[str, ...]:
+        """Give their addresses; other tasks go on while a domain is asked for them."""
+        return await asyncio.wrap_future(self._asker.name_servers())
+
     async def pause(self, seconds: float) -> None:
         """Let other tasks go on for a moment."""
         await asyncio.sleep(seconds)

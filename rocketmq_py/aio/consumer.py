@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar, overload
 
 from attrs import define, field, frozen, setters
 
@@ -22,13 +22,14 @@ from rocketmq_py.aio.outcomes import Outcomes
 from rocketmq_py.aio.receiving import Iterating, Listener, Listening, Receiver
 from rocketmq_py.client.activity import Book
 from rocketmq_py.client.hooks import RPCHook, as_hooks
-from rocketmq_py.clock import Clock
+from rocketmq_py.clock import Clock, a_clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.face import a_clock
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import ConfigError, IllegalStateError
 from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
 from rocketmq_py.send_result import MessageQueue
+
+_Listener = TypeVar("_Listener", bound=Listener)
 
 
 @frozen
@@ -105,6 +106,25 @@ class Consumer(GroupFace[Membership], PushConsumerConfig):
         if not self._member.is_new:
             raise IllegalStateError("register the listener before start()")
         self._listener, self._is_orderly = function, is_orderly
+
+    @overload
+    def listener(self, function: _Listener, /) -> _Listener: ...
+
+    @overload
+    def listener(self, /, *, orderly: Literal[True]) -> Callable[[_Listener], _Listener]: ...
+
+    def listener(self, function: Any = None, /, *, orderly: bool = False) -> Any:
+        """Decorate the coroutine function that handles each delivery: ``@consumer.listener``.
+
+        With ``@consumer.listener(orderly=True)`` it is an `Orderly` one. A consumer has one:
+        IllegalStateError for a second. Raises as `register_message_listener`.
+        """
+        if function is None:
+            return partial(self.listener, orderly=orderly)
+        if self._listener is not None:
+            raise IllegalStateError(f"{self!r} has a listener, which gets all its messages")
+        self.register_message_listener(Orderly(function) if orderly else function)
+        return function
 
     def __aiter__(self) -> Self:
         """Iterate over what is received."""

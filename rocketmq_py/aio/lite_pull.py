@@ -19,13 +19,12 @@ from rocketmq_py.aio.group import LOOP_BLOCK, GroupFace, LoopMember
 from rocketmq_py.aio.home import Home
 from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import Remedy
-from rocketmq_py.clock import Clock
+from rocketmq_py.clock import Clock, a_clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.dispatch.bodies import Unpacked
 from rocketmq_py.consumer.dispatch.inbox import Batch, Inbox
 from rocketmq_py.consumer.dispatch.on_loop import LOOK_EVERY_MS
 from rocketmq_py.consumer.dispatch.pool import NOT_READY
-from rocketmq_py.consumer.face import a_clock
 from rocketmq_py.consumer.listener import MessageSelector
 from rocketmq_py.consumer.polling import PollingConsumer, QueueListener
 from rocketmq_py.consumer.settings import LitePullConsumerConfig

@@ -6,7 +6,7 @@ is ``producer/sending.py``. Read on: ``calls.py`` for how a call is made.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
@@ -157,10 +157,10 @@ class Producer(ProducerConfig):
         """The settings, which are the producer itself; `ProducerConfig.of` makes a copy of them."""
         return self
 
-    def update_name_server_address(self, addresses: str) -> None:
-        """Use other name servers from now on (``host:port;host:port``)."""
+    def update_name_server_address(self, addresses: str | Sequence[str]) -> None:
+        """Use other name servers from now on (``host:port;host:port``, or a list of them)."""
         self._assign("namesrv_addr", addresses)
-        self._threaded.use_name_servers(addresses)
+        self._threaded.use_name_servers(self.namesrv_addr)
 
     def register_send_message_hook(self, hook: SendMessageHook) -> None:
         """Show every attempt to ``hook``: before it on the loop's thread, so it must not block."""

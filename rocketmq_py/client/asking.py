@@ -19,11 +19,12 @@ from rocketmq_py.client.answers import answers_lack_queue, broker_error, lacks_q
 from rocketmq_py.client.background import TimerHandle
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.client.fan_out import Ladder, SideBySide, fail
+from rocketmq_py.client.name_servers import NameServers
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.client.routes import RouteTable
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ClientClosedError, NoRouteError, RocketMQError
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import SEND_REQUESTS, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 
 NEXT_AFTER_MS = 200
@@ -105,6 +106,7 @@ class Means(Protocol):
     remoting: Remoting
     routes: RouteTable
     connections: Connections
+    name_servers: NameServers
 
     def submit(self, task: Callable[..., object], *args: object) -> bool:
         """Run what works on an answer; False: full or closed."""
@@ -163,7 +165,7 @@ class Asker:
         """Ask and wait: as the result of `ask`, but the caller reads its own answer."""
         if isinstance(question.where, AnyOf):
             return self.ask(question, timeout_ms).result()
-        address = self.address(question.where)
+        address = self._port(question, self.address(question.where))
         answer = self._instance.remoting.invoke(address, question.command(), timeout_ms)
         return self._read(question, answer, address)
 
@@ -192,6 +194,13 @@ class Asker:
             return {key: error}
 
     # --- where -----------------------------------------------------------------------------
+
+    def name_servers(self) -> Future[tuple[str, ...]]:
+        """Give the addresses of the name servers, at least one, or why there is none.
+
+        It takes no longer than `name_servers.LOOK_MS`.
+        """
+        return self._instance.name_servers.known()
 
     def address(self, where: Address | Broker) -> str:
         """Return the address to ask; may ask a name server for the topic's route.
@@ -252,6 +261,7 @@ class Asker:
         self, question: Question[_T], address: str, timeout_ms: float, result: Future[_T]
     ) -> None:
         """Ask one server, and let a future have the outcome."""
+        address = self._port(question, address)
 
         def done(answer: RemotingCommand | None, error: Exception | None) -> None:
             if not result.set_running_or_notify_cancel():
@@ -270,6 +280,11 @@ class Asker:
             self._instance.remoting.begin(address, question.command(), timeout_ms, done)
         except Exception as error:  # noqa: BLE001 - hooks and sources of keys are the user's code
             done(None, error)
+
+    def _port(self, question: Question[_T], address: str) -> str:
+        """Return the port of a server that takes such a question."""
+        is_send = question.code in SEND_REQUESTS
+        return self._instance.routes.send_port(address) if is_send else address
 
     def _later(self, task: Callable[[], object]) -> Callable[[], object]:
         """Do something soon on a thread that may work; returns what forgets it."""

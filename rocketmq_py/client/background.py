@@ -231,7 +231,8 @@ class Timer:
 class WorkerPool:
     """Up to ``threads`` daemon threads that run tasks in order of arrival.
 
-    At most ``tasks_max`` tasks wait (None: whoever gives them has a bound); one more is refused.
+    At most ``tasks_max`` tasks wait, for a thread or for their time (None: whoever gives them has
+    a bound); one more is refused.
     Threads start when work waits and none is idle. While the system starts none, tasks wait, and
     ``schedule_after`` is asked to try again; without it the next task does.
     """
@@ -252,6 +253,7 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._ended_one = threading.Condition(self._lock)  # told of each task, once it is closed
         self._tasks: deque[Callable[[], object]] = deque()
+        self._put_off = 0
         self._calls: SimpleQueue[None] = SimpleQueue()  # each lets one idle thread look for work
         self._threads: list[threading.Thread] = []
         self._serial = itertools.count(1)
@@ -291,12 +293,40 @@ class WorkerPool:
     def submit_all(self, tasks: Iterable[Callable[[], object]]) -> bool:
         """Run tasks in their order; False when the pool is full or closed, and none will run."""
         with self._lock:
-            full = self._tasks_max is not None and len(self._tasks) >= self._tasks_max
-            if self._closed or full:
+            if self._closed or self._is_full():
                 return False
             self._tasks.extend(tasks)
             self._call_another()
         return True
+
+    def submit_after(self, delay_ms: float, task: Callable[[], object]) -> bool:
+        """Run a task on a worker after ``delay_ms``; False when the pool is full or closed.
+
+        Only of a pool with ``schedule_after``.
+        """
+        if self._schedule_after is None:
+            raise TypeError(f"the pool {self._name} was made without schedule_after")
+        if delay_ms <= 0:
+            return self.submit(task)
+        with self._lock:
+            if self._closed or self._is_full():
+                return False
+            self._put_off += 1
+        self._schedule_after(delay_ms, partial(self._take_due, task))
+        return True
+
+    def _take_due(self, task: Callable[[], object]) -> None:
+        """Take a task whose time has come; there is room for it, since it was counted before."""
+        with self._lock:
+            self._put_off -= 1
+            if not self._closed:
+                self._tasks.append(task)
+                self._call_another()
+
+    def _is_full(self) -> bool:
+        """Whether so many tasks wait that no more may, under the lock."""
+        most = self._tasks_max
+        return most is not None and len(self._tasks) + self._put_off >= most
 
     def resize(self, threads: int) -> None:
         """Change the number of threads; surplus ones end after their present task."""

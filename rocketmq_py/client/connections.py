@@ -21,6 +21,7 @@ from attrs import define, field
 
 from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
+from rocketmq_py.client.name_servers import NameServers
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig, split_host_port
 from rocketmq_py.errors import (
@@ -117,6 +118,7 @@ class Connections:
     _on_unreachable: Callable[[str], None]
     _on_lost: Callable[[str], None]
     _client: inproc.LocalClient
+    _name_servers: NameServers
     _absences: Absences = field(factory=Absences)
     _silent: frozenset[str] = field(default=frozenset(), init=False)
     _look_at: float = field(default=0.0, init=False)
@@ -508,7 +510,7 @@ class Connections:
                     "check_hostname=False takes a certificate that is for another host"
                 )
         advice = "is the server up and reachable from here?"
-        if door.address in self._config.name_servers:  # which nobody has announced
+        if door.address in self._name_servers.addresses:  # which nobody has announced
             return advice
         setting = getattr(self._config.address_mapper, "setting", "address_mapper")
         return (

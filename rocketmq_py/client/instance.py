@@ -24,6 +24,7 @@ from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.client.heartbeat import Told, heartbeat_body, send_heartbeat, unregister
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.life import Life
+from rocketmq_py.client.name_servers import LOOK_EVERY_MS, NameServers
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.client.replies import Replies
 from rocketmq_py.client.routes import RouteTable
@@ -110,6 +111,7 @@ class ClientInstance:
         )
         self._to_rebalance: dict[str, None] = {}  # groups, in the order of their turns
         self._rebalance_runs = False
+        self.name_servers = NameServers(self.config, self)
         self.connections = Connections(
             self.config,
             client_id=client_id,
@@ -120,6 +122,7 @@ class ClientInstance:
             on_unreachable=self._on_unreachable,
             on_lost=self._on_lost,
             client=self,
+            name_servers=self.name_servers,
             absences=self.absences,
         )
         self.remoting = Remoting(
@@ -130,7 +133,9 @@ class ClientInstance:
             run_user_code=self.submit_callback,
         )
         self._asker = Asker(self)
-        self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
+        self.routes = RouteTable(
+            self.remoting, self.config, self.name_servers, on_change=self._on_route_change
+        )
         self.look_at_routes = self._in_background(self._poll)
         """Ask for all routes now, in background; calls while that goes on are merged."""
         self._close_in_order()
@@ -151,6 +156,9 @@ class ClientInstance:
         config = self.config
         every = self.schedule_every
         every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.connections.close_idle)
+        if self.name_servers.domain:
+            self.name_servers.look()  # before anybody who would ask once more
+            every(LOOK_EVERY_MS, LOOK_EVERY_MS, self.name_servers.look)
         if self._calls_only:
             return
         self.routes.warn_without_name_server()
@@ -192,6 +200,7 @@ class ClientInstance:
         for part in parts:
             self._life.at_end(partial(_close, part))
         self._life.at_end(lambda _: self.absences.close())
+        self._life.at_end(lambda _: self.name_servers.close())
 
     def check_same(self, config: ClientConfig, rpc_hooks: tuple[RPCHook, ...]) -> None:
         """Raise `ConfigError` when a client with these cannot share this instance."""

@@ -54,7 +54,8 @@ def running_clients() -> tuple[RunningClient, ...]:
         found.append(
             RunningClient(
                 client_id=instance.client_id,
-                namesrv_addr=instance.config.namesrv_addr,
+                namesrv_addr=instance.config.namesrv_addr
+                or ";".join(instance.name_servers.addresses),
                 producer_groups=producers,
                 consumer_groups=consumers,
             )

@@ -38,7 +38,7 @@ from rocketmq_py.client.topic_questions import (
     topic_names,
 )
 from rocketmq_py.clock import wall_ms
-from rocketmq_py.config import ClientSettings
+from rocketmq_py.config import ClientSettings, shown_name_servers
 from rocketmq_py.errors import (
     ConfigError,
     MQClientException,
@@ -95,14 +95,14 @@ class QueueAccess(Caller):
 
     def topic_names(self) -> list[str]:
         """Ask a name server for the names of all topics (206), sorted."""
-        return self._ask_name_servers(topic_names(self.config.name_servers), "topics")
+        return self._ask_name_servers(topic_names(self._name_servers()), "topics")
 
     def registered_brokers(self) -> list[str]:
         """Ask a name server for the names of all brokers that are registered now (106), sorted.
 
         Raises `NameServerUnavailableError` when no name server answers.
         """
-        return self._ask_name_servers(broker_names(self.config.name_servers), "brokers")
+        return self._ask_name_servers(broker_names(self._name_servers()), "brokers")
 
     def read_queues(self, topic: str) -> Queues:
         """Ask the name server for the readable queues of a topic, sorted.
@@ -135,8 +135,8 @@ class QueueAccess(Caller):
         routes = self._instance.routes
         if routes.route(wire_topic, refresh=True) is None:
             raise NoRouteError(
-                f"no route of topic {wire_topic} at name server {self.config.namesrv_addr}: does "
-                "it exist?",
+                f"no route of topic {wire_topic} at name server "
+                f"{shown_name_servers(self.config)}: does it exist?",
                 response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
                 topic=wire_topic,
             )
@@ -465,7 +465,8 @@ class QueueAccess(Caller):
         here: what the broker refuses comes back as `MQBrokerException` in the future.
         """
         run = SendRun(queue, (body,), (properties,), flag, sys_flag, batch)
-        question = send_of(run, self.producer_group, self._wire(queue.topic))
+        topic = self._wire(queue.topic)
+        question = send_of(run, self.producer_group, topic, unit_mode=self.unit_mode)
         return self._asker.ask(question, timeout_ms)
 
     def send_run(
@@ -489,8 +490,9 @@ class QueueAccess(Caller):
             told(RunOutcome(run.queue, topic, address, calls.outcomes))
 
         try:
-            address = self._asker.address(Broker(topic, run.queue.broker_name, only_this=True))
-            calls = calls_of(run, self.producer_group, topic, ended)
+            master = Broker(topic, run.queue.broker_name, only_this=True)
+            address = self._instance.routes.send_port(self._asker.address(master))
+            calls = calls_of(run, self.producer_group, topic, ended, unit_mode=self.unit_mode)
             self._instance.remoting.begin_run(address, calls, timeout_ms)
         except RocketMQError as error:
             told(RunOutcome.failed(run.queue, len(run), error))
@@ -538,6 +540,9 @@ class QueueAccess(Caller):
 
     def _bare_queues(self, queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
         return tuple(sorted(map(self._bare_queue, queues)))
+
+    def _name_servers(self) -> tuple[str, ...]:
+        return self._asker.name_servers().result()
 
     def _ask_name_servers(self, question: Question[list[str]], what: str) -> list[str]:
         """Return what the first name server that answers says; raise when none does."""

@@ -117,19 +117,22 @@ class RunOutcome(Sequence[SendOutcome]):
             return SendOutcome(None, error)
 
 
-def calls_of(run: SendRun, group: str, topic: str, ended: Callable[[Run], None]) -> Run:
+def calls_of(
+    run: SendRun, group: str, topic: str, ended: Callable[[Run], None], *, unit_mode: bool
+) -> Run:
     """Make the calls of a run; ``ended`` has their outcomes."""
-    form = HeaderForm.of(_code_of(run), _fields_of(run, group, topic, ""), PROPERTIES_SHORT)
+    fields = _fields_of(run, group, topic, "", unit_mode=unit_mode)
+    form = HeaderForm.of(_code_of(run), fields, PROPERTIES_SHORT)
     return Run(form, run.properties, run.bodies, ended)
 
 
-def send_of(run: SendRun, group: str, topic: str) -> Question[RawSend]:
+def send_of(run: SendRun, group: str, topic: str, *, unit_mode: bool) -> Question[RawSend]:
     """Ask for a run of one message to be stored."""
     return Question(
         Broker(topic, run.queue.broker_name, only_this=True),
         _code_of(run),
         lambda answer, address: stored(answer, run.queue, topic, address),
-        _fields_of(run, group, topic, run.properties[0]),
+        _fields_of(run, group, topic, run.properties[0], unit_mode=unit_mode),
         bytes(run.bodies[0]),
         accepts=SEND_RESPONSE_STORED,
     )
@@ -155,7 +158,9 @@ def _code_of(run: SendRun) -> RequestCode:
     return RequestCode.SEND_BATCH_MESSAGE if run.batch else RequestCode.SEND_MESSAGE_V2
 
 
-def _fields_of(run: SendRun, group: str, topic: str, properties: str) -> dict[str, str]:
+def _fields_of(
+    run: SendRun, group: str, topic: str, properties: str, *, unit_mode: bool
+) -> dict[str, str]:
     return send_fields(
         group,
         topic,
@@ -165,5 +170,6 @@ def _fields_of(run: SendRun, group: str, topic: str, properties: str) -> dict[st
         flag=run.flag,
         properties=properties,
         batch=run.batch,
+        unit_mode=unit_mode,
         broker_name=run.queue.broker_name,
     )

@@ -10,11 +10,13 @@ server until one tells another one (`RouteTable.look_again`). Client side of the
 import random
 import threading
 from collections.abc import Callable, Collection
+from concurrent.futures import wait
 from typing import NamedTuple
 
+from rocketmq_py.client.name_servers import NAME_THEM, NameServers
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.clock import monotonic
-from rocketmq_py.config import NAMESRV_ADDR_VARIABLE, ClientConfig, split_addresses
+from rocketmq_py.config import ClientConfig, shown_name_servers
 from rocketmq_py.errors import (
     MQBrokerException,
     MQClientException,
@@ -23,6 +25,7 @@ from rocketmq_py.errors import (
     PermissionDeniedError,
     RemotingConnectException,
     RemotingException,
+    RemotingTimeoutException,
     RocketMQError,
     RouteTimeoutError,
 )
@@ -33,7 +36,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.send_result import MessageQueue
-from rocketmq_py.transport.calls import wait_for
+from rocketmq_py.transport.calls import LET_GO_S, wait_for
 
 _log = get_logger(__name__)
 
@@ -51,7 +54,6 @@ LOGGED_TOPICS_MAX = 1_024
 MISSED_FOR_S = 300.0
 """A broker that left a route is expected back for so long."""
 VIP_PORT_DISTANCE = 2
-_NAME_THEM = f"set namesrv_addr='host:9876', or the environment variable {NAMESRV_ADDR_VARIABLE}"
 
 
 class PublishInfo(NamedTuple):
@@ -66,7 +68,12 @@ class RouteTable:
     """All routes that one client instance has seen. Every call is safe from any thread."""
 
     def __init__(
-        self, remoting: Remoting, config: ClientConfig, *, on_change: Callable[[str], None]
+        self,
+        remoting: Remoting,
+        config: ClientConfig,
+        name_servers: NameServers,
+        *,
+        on_change: Callable[[str], None],
     ) -> None:
         self._remoting = remoting
         self._config = config
@@ -78,8 +85,7 @@ class RouteTable:
         self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._missed: dict[str, dict[str, float]] = {}
-        self._name_servers = list(config.name_servers)
-        random.shuffle(self._name_servers)
+        self._name_servers = name_servers
         self._chosen = 0
         self._silence: RocketMQError | None = None  # why nobody answered when last asked
         self._looked_at: dict[str, float] = {}  # when a topic was asked for by `look_again`
@@ -115,8 +121,8 @@ class RouteTable:
             info = self._publish.get(topic)
         if info is None:
             problem = (
-                f"no route of topic {topic} at name server {self._config.namesrv_addr}: create "
-                f"the topic, or switch on autoCreateTopicEnable at the broker (topic "
+                f"no route of topic {topic} at name server {shown_name_servers(self._config)}: "
+                f"create the topic, or switch on autoCreateTopicEnable at the broker (topic "
                 f"{create_topic_key} has no route either)"
             )
         elif not info.queues:
@@ -292,6 +298,10 @@ class RouteTable:
             )
         return address
 
+    def send_port(self, address: str) -> str:
+        """Return where a broker takes sends: at its fast port when the settings say so."""
+        return vip_address(address) if self._config.vip_channel_enabled else address
+
     def addresses_to_ask(self, topic: str) -> list[str]:
         """Return one address of each broker of the topic in any order, the master's when known."""
         route = self._routes.get(topic)
@@ -335,7 +345,7 @@ class RouteTable:
         used = {address for table in live.values() for address in table.values()}
         if self._config.vip_channel_enabled:
             used |= {vip_address(address) for address in used}
-        return used.union(self._name_servers)
+        return used.union(self._name_servers.addresses)
 
     # --- refreshing ------------------------------------------------------------------------
 
@@ -422,13 +432,7 @@ class RouteTable:
 
         Who does not know it, refuses, or tells the ``doubted`` route, is not the last to be asked.
         """
-        servers = self._name_servers
-        if not servers:
-            raise NameServerUnavailableError(
-                f"no name server address: {_NAME_THEM}",
-                response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
-                topic=topic,
-            )
+        servers = self._servers(topic, deadline, stop)
         silence: RocketMQError | None = None
         refusal: RocketMQError | None = None
         answered: list[tuple[int, TopicRouteData | None]] = []
@@ -466,6 +470,22 @@ class RouteTable:
             silence = RemotingConnectException("whoever needs the route was shut down")
         raise self._nobody(topic, silence, (deadline - began) * 1000)
 
+    def _servers(
+        self, topic: str, deadline: float, stop: threading.Event | None
+    ) -> tuple[str, ...]:
+        """Give the name servers; waits while a domain is asked for them."""
+        known = self._name_servers.known(topic)
+        began = monotonic()
+        while not known.done():
+            left_s = deadline - monotonic()
+            if left_s <= 0 or (stop is not None and stop.is_set()):
+                slow = RemotingTimeoutException(
+                    f"{shown_name_servers(self._config)} has not yet said where they are"
+                )
+                raise self._nobody(topic, slow, (deadline - began) * 1000)
+            wait([known], min(left_s, LET_GO_S))
+        return known.result()
+
     def _ask_one(
         self, address: str, topic: str, timeout_ms: float, stop: threading.Event | None
     ) -> TopicRouteData | None:
@@ -491,7 +511,8 @@ class RouteTable:
                 topic=topic,
             )
         error = NameServerUnavailableError(
-            f"no name server answers for topic {topic} ({self._config.namesrv_addr}): {silence}",
+            f"no name server answers for topic {topic} ({shown_name_servers(self._config)}): "
+            f"{silence}",
             response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
             topic=topic,
         )
@@ -500,18 +521,15 @@ class RouteTable:
 
     def warn_without_name_server(self) -> None:
         """Say at a start that nothing can be found; the lookups of the next minute do not."""
-        if not self._name_servers:
+        if not self._name_servers.addresses and not self._name_servers.domain:
             self._logged[SILENCE] = monotonic()
-            _log.warning(
-                "there is no name server address, so no topic can be found: %s", _NAME_THEM
-            )
+            _log.warning("there is no name server address, so no topic can be found: %s", NAME_THEM)
 
     def set_name_servers(self, addresses: str) -> None:
         """Use other name servers from now on (``host:port;host:port``)."""
-        servers = list(split_addresses(addresses))
-        random.shuffle(servers)
         self._config.namesrv_addr = addresses
-        self._name_servers, self._chosen, self._silence = servers, 0, None
+        self._name_servers.set(addresses)
+        self._chosen, self._silence = 0, None
 
     def log_failure(self, topic: str, error: RocketMQError) -> None:
         """Log a failed refresh, at most once a minute each topic, and silent name servers too.

@@ -27,6 +27,8 @@ def _as_it_is(value: Any) -> Any:
 
 _DECIDE: dict[str, Callable[[Any], Any]] = {
     "namesrv_addr": lambda addresses: frozenset(split_addresses(addresses)),
+    "namesrv_domain": _as_it_is,
+    "namesrv_domain_subgroup": _as_it_is,
     "credentials": _current,
     "transport": _as_it_is,
     "use_tls": _as_it_is,

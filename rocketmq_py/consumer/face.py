@@ -8,10 +8,9 @@ running `GroupMember`. It must not know how messages reach the program. Names an
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, NoReturn, TypeVar
 
 from rocketmq_py.client.life import Client, Life, Remedy
-from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import MessageModel, MessageSelector
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from rocketmq_py.client.hooks import RPCHook
     from rocketmq_py.client.instance import ClientInstance
+    from rocketmq_py.clock import Clock
     from rocketmq_py.consumer.core.member import Dispatch, GroupMember
     from rocketmq_py.consumer.hooks import ConsumeMessageHook, FilterMessageHook
     from rocketmq_py.consumer.settings import ConsumerConfig
@@ -52,11 +52,6 @@ _SQL = re.compile(
 _Dispatch_co = TypeVar("_Dispatch_co", bound="Dispatch", covariant=True)
 
 
-def a_clock(clock: Clock | None) -> Clock:
-    """Convert the argument ``clock`` of a consumer."""
-    return SystemClock() if clock is None else clock
-
-
 class CachedMessages(NamedTuple):
     """Messages that a consumer holds, and the bytes of their bodies."""
 
@@ -69,6 +64,7 @@ class GroupConsumer(Client, Generic[_Dispatch_co]):
 
     _REMEDY: ClassVar[Remedy]
     """How a program stays alive for a consumer of this kind."""
+    _SETTINGS: ClassVar[str] = "PushConsumerConfig"
 
     consumer_group: str
     _clock: Clock
@@ -158,6 +154,12 @@ class GroupConsumer(Client, Generic[_Dispatch_co]):
             messages, size = found.get(lane.queue.topic, CachedMessages(0, 0))
             found[lane.queue.topic] = CachedMessages(messages + lane.count, size + lane.size)
         return found
+
+    def __reduce__(self) -> NoReturn:
+        kind = self._SETTINGS
+        raise TypeError(
+            f"a consumer cannot be pickled: pickle {kind}.of(consumer), start one there"
+        )
 
     @property
     def client_id(self) -> str:

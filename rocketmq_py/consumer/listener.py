@@ -291,8 +291,9 @@ def listening_of(listener: object) -> Listening:
     `Delivery`, and for one with two that is annotated to return None or another thing that is no
     status: found here, not at the first message.
     """
-    if isinstance(listener, type):
-        raise TypeError(f"{listener.__name__} is a class: pass an object of it as the listener")
+    given = listener.wrapped if isinstance(listener, _Wrapper) else listener
+    if isinstance(given, type):
+        raise TypeError(f"{given.__name__} is a class: pass an object of it as the listener")
     is_orderly = isinstance(listener, MessageListenerOrderly)
     function = _bound(listener)
     settles = isinstance(function, DeliveryListener)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import Remedy
-from rocketmq_py.clock import Clock
+from rocketmq_py.clock import Clock, a_clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.face import a_clock
 from rocketmq_py.consumer.polling import PollingConsumer
 from rocketmq_py.consumer.settings import LitePullConsumerConfig
 from rocketmq_py.errors import ClientClosedError
@@ -44,6 +43,7 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer):
     """
 
     _REMEDY: ClassVar[Remedy] = Remedy(to_stay="iterate over consumer.batches()")
+    _SETTINGS: ClassVar[str] = "LitePullConsumerConfig"
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
         **LitePullConsumerConfig.FIXED_BY_START,
         "consumer_group": "",
@@ -59,12 +59,6 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer):
     def config(self) -> LitePullConsumerConfig:
         """The settings, which are the consumer itself; `LitePullConsumerConfig.of` copies them."""
         return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a consumer cannot be pickled: pickle LitePullConsumerConfig.of(consumer) and start "
-            "one there"
-        )
 
     def __repr__(self) -> str:
         return f"DefaultLitePullConsumer({self.consumer_group!r}, {self._life.state})"

@@ -8,19 +8,28 @@ handled: ``assembly.py`` has the table of what does. Names and rules as in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook, as_hooks
 from rocketmq_py.client.life import Remedy, checked_patience
 from rocketmq_py.client.running import Foreground
-from rocketmq_py.clock import Clock
+from rocketmq_py.clock import Clock, a_clock
 from rocketmq_py.config import explained
-from rocketmq_py.consumer.face import PushedConsumer, a_clock
-from rocketmq_py.consumer.listener import DeliveryFunction, Listener, Listening, listening_of
+from rocketmq_py.consumer.face import PushedConsumer
+from rocketmq_py.consumer.listener import (
+    ConsumeFunction,
+    ConsumeOrderlyFunction,
+    DeliveryFunction,
+    Listener,
+    Listening,
+    MessageListenerOrderly,
+    listening_of,
+)
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import ConfigError, MQClientException
 from rocketmq_py.logs import get_logger
@@ -36,6 +45,9 @@ else:
     _Consumer = PushedConsumer
 
 logger = get_logger(__name__)
+
+_Function = TypeVar("_Function", bound=ConsumeFunction | DeliveryFunction)
+_Ordered = TypeVar("_Ordered", bound=ConsumeOrderlyFunction | DeliveryFunction)
 
 
 @explained
@@ -93,12 +105,6 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
         """The settings, which are the consumer itself; `PushConsumerConfig.of` makes a copy."""
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a consumer cannot be pickled: pickle PushConsumerConfig.of(consumer) and start one "
-            "there"
-        )
-
     def __repr__(self) -> str:
         return f"DefaultMQPushConsumer({self.consumer_group!r}, {self._life.state})"
 
@@ -124,6 +130,25 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
         if self._life.state != "new":
             raise MQClientException("register the listener before start()")
         self._listening = listening
+
+    @overload
+    def listener(self, function: _Function, /) -> _Function: ...
+
+    @overload
+    def listener(self, /, *, orderly: Literal[True]) -> Callable[[_Ordered], _Ordered]: ...
+
+    def listener(self, function: Any = None, /, *, orderly: bool = False) -> Any:
+        """Decorate the function that handles messages: ``@consumer.listener``.
+
+        It is what `register_message_listener` takes; with ``@consumer.listener(orderly=True)`` what
+        `MessageListenerOrderly` wraps. A consumer has one: MQClientException for a second.
+        """
+        if function is None:
+            return partial(self.listener, orderly=orderly)
+        if self._listening is not None:
+            raise MQClientException(f"{self!r} has a listener, which gets all its messages")
+        self.register_message_listener(MessageListenerOrderly(function) if orderly else function)
+        return function
 
     # --- life ---------------------------------------------------------------------------------
 

@@ -16,16 +16,13 @@ from attrs import Attribute, define, field, setters
 
 from rocketmq_py.config import (
     UNLIMITED,
-    AccessChannel,
-    ClientConfig,
-    a_sendable_topic,
+    TracedConfig,
     explained,
     in_milliseconds,
     in_minutes,
     member_of,
     milliseconds,
     must,
-    one_of,
     setting,
     switch,
     unlimited_or,
@@ -37,7 +34,6 @@ from rocketmq_py.consumer.allocate import (
 )
 from rocketmq_py.consumer.listener import ConsumeFromWhere, MessageModel
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.names import TRACE_TOPIC
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 RECONSUME_TIMES_DEFAULT = 16
@@ -73,7 +69,7 @@ def parse_instant(text: str) -> datetime:
 
 @explained
 @define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
-class ConsumerConfig(ClientConfig):
+class ConsumerConfig(TracedConfig):
     """Settings of every consumer.
 
     Arguments
@@ -105,20 +101,7 @@ class ConsumerConfig(ClientConfig):
     pull_time_delay_millis_when_exception
         Pause after a failed pull in ms, or a timedelta. In a test that lets a broker crash, 10
         saves most of a second.
-    enable_trace
-        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
-        or fails anything: without room (2,048 records) or a broker, records are dropped and told.
-    trace_topic, access_channel
-        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
-        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
     """
-
-    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
-        **ClientConfig.FIXED_BY_START,
-        "enable_trace": "",
-        "trace_topic": "",
-        "access_channel": "",
-    }
 
     message_model: MessageModel = field(
         default=MessageModel.CLUSTERING, metadata=setting(member_of(MessageModel))
@@ -148,11 +131,6 @@ class ConsumerConfig(ClientConfig):
     post_subscription_when_pull: bool = field(default=False, metadata=setting(switch))
     pull_time_delay_millis_when_exception: int = field(
         default=1_000, converter=in_milliseconds, metadata=setting(milliseconds(0))
-    )
-    enable_trace: bool = field(default=False, metadata=setting(switch))
-    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
-    access_channel: AccessChannel = field(
-        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
     )
 
 

@@ -10,7 +10,7 @@ hooks or threads; ``sending.py`` drives it.
 
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from rocketmq_py.client.answers import lacks_queue
 from rocketmq_py.client.connections import Wait
@@ -35,17 +35,18 @@ from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
 
+_Failure = TypeVar("_Failure", bound=SendFailedError)
 Choose = Callable[[tuple[MessageQueue, ...]], MessageQueue]
 """Takes the queue that the caller wants out of all."""
 
 
 class Mode(NamedTuple):
-    """In what blocking and asynchronous sends differ, because those of the classic client do."""
+    """In what blocking and asynchronous sends differ: in who waits, not in what is tried again."""
 
     name: str
     """What hooks are told."""
-    repeats_refusals: bool
-    """Try again after a refusal: the broker's, or that of a connection with too many calls."""
+    waits_for_room: bool
+    """Try again after a connection had too many calls in flight: each such send has a thread."""
 
     def retries(self, config: ProducerConfig) -> int:
         """Return how many further attempts there may be."""
@@ -54,8 +55,8 @@ class Mode(NamedTuple):
         return config.retry_times_when_send_async_failed
 
 
-SYNC = Mode("SYNC", repeats_refusals=True)
-ASYNC = Mode("ASYNC", repeats_refusals=False)
+SYNC = Mode("SYNC", waits_for_room=True)
+ASYNC = Mode("ASYNC", waits_for_room=False)
 
 PAUSE_FIRST_MS = 20
 PAUSE_MAX_MS = 1_000
@@ -248,9 +249,9 @@ class Attempts:
         if isinstance(error, PermissionDeniedError) and error.code != ResponseCode.NO_PERMISSION:
             return False  # it is about the account; 16 may be about one broker
         if isinstance(error, MQBrokerException):
-            return self.mode.repeats_refusals and error.code in self._config.retry_response_codes
+            return error.code in self._config.retry_response_codes
         if isinstance(error, RemotingTooMuchRequestException):
-            return self.mode.repeats_refusals
+            return self.mode.waits_for_room  # whoever sends without waiting must hear of it
         return isinstance(error, (RemotingException, MQClientException))
 
     def _record(self, *, isolated: bool) -> None:
@@ -319,8 +320,16 @@ class Attempts:
             attempt=count,
             elapsed_ms=elapsed_ms,
         )
-        error.attempts, error.possibly_stored = self._failed, stored
-        error.__cause__ = last
+        return self._with_story(error)
+
+    def no_room(self, reason: str) -> TooManySendsError:
+        """Build the error of a send that ends because its next attempt has no place to wait."""
+        return self._with_story(TooManySendsError(reason, topic=self._topic))
+
+    def _with_story(self, error: _Failure) -> _Failure:
+        error.attempts = self._failed
+        error.possibly_stored = any(attempt.possibly_stored for attempt in self._failed)
+        error.__cause__ = self._error
         return error
 
     def _is_of_the_family(self, error: RocketMQError) -> bool:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from attrs import define, field, setters
+from attrs import Attribute, define, field, setters
 
 from rocketmq_py.config import (
     UNLIMITED,
-    AccessChannel,
-    ClientConfig,
-    a_sendable_topic,
+    TracedConfig,
     a_text,
     explained,
     in_milliseconds,
@@ -30,9 +28,11 @@ from rocketmq_py.config import (
     unlimited_or,
     within,
 )
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
+from rocketmq_py.protocol.compression import DEFAULT_LEVEL, LEVEL_MAX
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
 StartDeliverMode = Literal["auto", "always", "never"]
@@ -56,9 +56,22 @@ _codes = must(
 )
 
 
+def _a_level(owner: ProducerConfig, setting: Attribute[int], value: int) -> None:
+    kind = getattr(owner, "compress_type", None)  # of a new one: set later, and checked then
+    within(0, max(LEVEL_MAX.values()) if kind is None else LEVEL_MAX[kind])(owner, setting, value)
+
+
+def _a_compression(owner: ProducerConfig, setting: Attribute[Any], value: Any) -> None:
+    member_of(CompressionType)(owner, setting, value)
+    level, most = owner.compress_level, LEVEL_MAX[value]
+    if level > most:
+        limit = f"takes no compress_level above {most}, which is {level}: lower that first"
+        raise ConfigError(setting.name, value, limit)
+
+
 @explained
 @define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
-class ProducerConfig(ClientConfig):
+class ProducerConfig(TracedConfig):
     """Settings of a producer; times are milliseconds (or a timedelta), sizes bytes.
 
     Arguments
@@ -70,11 +83,17 @@ class ProducerConfig(ClientConfig):
     send_msg_max_timeout_per_request
         Longest single attempt while another one remains, in ms; -1: no limit, so that an attempt
         without an answer uses up `send_msg_timeout`.
-    compress_msg_body_over_howmuch, compress_level, compress_type
-        Bodies of this size and more are compressed; batches never are.
+    compress_msg_body_over_howmuch
+        Bodies of this size and more are compressed, in bytes (4,096); batches never are.
+    compress_level, compress_type
+        How (5, ``CompressionType.ZLIB``): ``ZLIB`` has levels up to 9, ``LZ4`` up to 16, ``ZSTD``
+        up to 22; the two last need the extras of their names. Java's
+        ``rocketmq.message.compressLevel`` and ``compressType``.
     retry_times_when_send_failed, retry_times_when_send_async_failed
-        Further attempts. Asynchronous sends are not repeated after a broker's refusal, unless it
-        refuses a queue that the newest route does not have.
+        Further attempts (2 each), of blocking sends and of asynchronous ones. Both are made after
+        the same failures: an answer of ``retry_response_codes``, no answer, no connection, a queue
+        that the newest route does not have. When a connection has too many calls in flight
+        already, only a blocking send is tried again.
     retry_another_broker_when_not_store_ok
         Repeat when the message is stored, but not as safely as wanted.
     max_message_size
@@ -84,7 +103,8 @@ class ProducerConfig(ClientConfig):
     fault_table
         How long a slow or failing broker is avoided (``send_latency_enable``).
     async_sender_queue, async_sender_threads
-        Asynchronous sends that may wait for a route or a connection, and who gets these.
+        Asynchronous sends that may wait for a route, a connection or their next attempt, and who
+        makes these.
     send_latency_enable, start_detector_enable, detect_interval, detect_timeout
         Fault avoidance: avoid slow and failing brokers, and probe them in background.
     translate_start_deliver_time
@@ -98,16 +118,10 @@ class ProducerConfig(ClientConfig):
         A delivery time in the past: ``immediate``, or ``error``.
     strict_reserved
         Refuse messages whose delay was given by a reserved user property, as 5.x clients do.
-    enable_trace
-        Note the way of each message in a trace topic: see `rocketmq_py.trace`. It never delays
-        or fails a send: without room (2,048 records) or a broker, records are dropped and told.
-    trace_topic, access_channel
-        Where it goes; the topic must exist, or the broker create it. ``CLOUD``: to the topic
-        ``rmq_sys_TRACE_DATA_<region>`` of a vendor's brokers.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
-        **ClientConfig.FIXED_BY_START,
+        **TracedConfig.FIXED_BY_START,
         "namesrv_addr": "call update_name_server_address",
         "fault_table": "",
         "async_sender_queue": "",
@@ -115,9 +129,6 @@ class ProducerConfig(ClientConfig):
         "send_latency_enable": "",
         "start_detector_enable": "",
         "detect_interval": "",
-        "enable_trace": "",
-        "trace_topic": "",
-        "access_channel": "",
     }
 
     create_topic_key: str = field(default=AUTO_CREATE_TOPIC, metadata=setting(a_text))
@@ -131,9 +142,9 @@ class ProducerConfig(ClientConfig):
         metadata=setting(unlimited_or(milliseconds(1))),
     )
     compress_msg_body_over_howmuch: int = field(default=4_096, metadata=setting(within(0)))
-    compress_level: int = field(default=5, metadata=setting(within(0, 22)))
+    compress_level: int = field(default=DEFAULT_LEVEL, metadata=setting(_a_level))
     compress_type: CompressionType = field(
-        default=CompressionType.ZLIB, metadata=setting(member_of(CompressionType))
+        default=CompressionType.ZLIB, metadata=setting(_a_compression)
     )
     retry_times_when_send_failed: int = field(default=2, metadata=setting(within(0)))
     retry_times_when_send_async_failed: int = field(default=2, metadata=setting(within(0)))
@@ -162,8 +173,3 @@ class ProducerConfig(ClientConfig):
         default="immediate", metadata=setting(one_of("immediate", "error"))
     )
     strict_reserved: bool = field(default=False, metadata=setting(switch))
-    enable_trace: bool = field(default=False, metadata=setting(switch))
-    trace_topic: str = field(default=TRACE_TOPIC, metadata=setting(a_sendable_topic))
-    access_channel: AccessChannel = field(
-        default="LOCAL", metadata=setting(one_of("LOCAL", "CLOUD"))
-    )

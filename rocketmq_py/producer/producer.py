@@ -7,7 +7,7 @@ in ``life.py``, one message's way in ``send_kernel.py``, retries are in ``attemp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
@@ -368,11 +368,11 @@ class DefaultMQProducer(ProducerConfig, ProducerLife):
         """Try another broker after this code too."""
         self.retry_response_codes |= {code}
 
-    def update_name_server_address(self, addresses: str) -> None:
-        """Use other name servers from now on (``host:port;host:port``)."""
+    def update_name_server_address(self, addresses: str | Sequence[str]) -> None:
+        """Use other name servers from now on (``host:port;host:port``, or a list of them)."""
         self._life.check_process()
         self._assign("namesrv_addr", addresses)
-        self._use_name_servers(addresses)
+        self._use_name_servers(self.namesrv_addr)
 
     # --- inside ----------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from rocketmq_py.client.connections import Wait
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageContext, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
-from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import (
     MQClientException,
@@ -234,19 +233,18 @@ class SendKernel:
     def known_address(self, queue: MessageQueue) -> str | None:
         """Return the master's address without asking anybody, None when it is not known."""
         address = self.instance.routes.broker_address(queue.broker_name, only_this=True)
-        if address is not None and self.config.vip_channel_enabled:
-            return vip_address(address)
-        return address
+        return None if address is None else self.instance.routes.send_port(address)
 
     def address_of(self, queue: MessageQueue, timeout_ms: float | None = None) -> str:
         """Return the master's address; asks for the route again when it has vanished.
 
         Raises `MQClientException` (10003) when the broker has no master.
         """
-        address = self.instance.routes.require_address(
+        routes = self.instance.routes
+        address = routes.require_address(
             queue.topic, queue.broker_name, only_this=True, timeout_ms=timeout_ms, stop=self.stop
         )
-        return vip_address(address) if self.config.vip_channel_enabled else address
+        return routes.send_port(address)
 
     def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
         """Make the request of one attempt."""

@@ -359,17 +359,14 @@ class _AsyncSend:
         else:
             self._on_sender_thread()
 
-    def _on_sender_thread(self) -> None:
-        if not self._sender.workers.submit(self.attempt):
+    def _on_sender_thread(self, pause_ms: float = 0.0) -> None:
+        if not self._sender.workers.submit_after(pause_ms, self.attempt):
             queue_max = self._sender.kernel.config.async_sender_queue
-            self.end(
-                None,
-                TooManySendsError(
-                    f"{queue_max} asynchronous sends wait already (async_sender_queue): wait for "
-                    "their futures before sending more",
-                    topic=self._outgoing.topic,
-                ),
+            reason = (
+                f"{queue_max} asynchronous sends wait already (async_sender_queue): wait for "
+                "their futures before sending more"
             )
+            self.end(None, self._attempts.no_room(reason))
 
     def attempt(self, *, may_block: bool = True) -> None:
         """Make the next attempt; whatever goes wrong becomes its outcome."""
@@ -450,10 +447,7 @@ class _AsyncSend:
             self.end(attempts.result, None)
             return
         _log.debug("asynchronous send repeats topic=%s", self._outgoing.topic)
-        if pause_ms > 0:
-            sender.kernel.instance.schedule_after(pause_ms, self._on_sender_thread)
-        else:
-            self._on_sender_thread()
+        self._on_sender_thread(pause_ms)
 
     def end_by_close(self) -> None:
         """End now because the producer does; `_ask` begins no attempt after that."""

@@ -336,6 +336,18 @@ SEND_RESPONSE_STORED: Final = frozenset(
 )
 """Answers to a send that mean: the message is stored."""
 
+SEND_REQUESTS: Final = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+        RequestCode.CONSUMER_SEND_MSG_BACK,
+    }
+)
+"""Requests that give a broker a message, or one back."""
+
 RETRY_RESPONSE_CODES: Final = frozenset(
     {
         ResponseCode.TOPIC_NOT_EXIST,

@@ -22,6 +22,14 @@ BODY_SIZE_SETTING: Final = "decompressed_body_max_bytes"
 DEFAULT_LEVEL: Final = 5
 """What Java's client uses for every type."""
 
+LEVEL_MAX: Final[dict[int, int]] = {
+    CompressionType.UNSPECIFIED: 9,  # it is zlib
+    CompressionType.ZLIB: 9,
+    CompressionType.LZ4: 16,
+    CompressionType.ZSTD: 22,
+}
+"""The highest level of each type."""
+
 _ZSTD_PIECE: Final = 64
 
 _GROWTH_MAX: Final[dict[int, int]] = {

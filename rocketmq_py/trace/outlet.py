@@ -85,7 +85,8 @@ class InstanceOutlet:
         return [queue for queue in queues if queue.broker_name not in silent] or queues
 
     def _ask(self, run: SendRun, topic: str, timeout_ms: float) -> None:
-        question = send_of(run, self._group, topic)
+        unit_mode = self._instance.config.unit_mode
+        question = send_of(run, self._group, topic, unit_mode=unit_mode)
         asking = self._asking = self._asker.ask(question, max(0.0, timeout_ms))
         if self._stopped.is_set():
             asking.cancel()

@@ -21,6 +21,8 @@ _INSTEAD = {
     "credentials": "use accessKey and secretKey, credentialsEnv or credentialsFile",
     "addressmapper": "use addressMap",
     "transport": "it is always tcp here",
+    "namesrvdomain": "use nameServer",
+    "namesrvdomainsubgroup": "use nameServer",
     "maxdelay": "use maxDelayMs",
 }
 """Client settings that have an option of their own."""

@@ -173,7 +173,7 @@ def test_a_broker_that_has_moved_is_found_by_the_send_that_its_old_address_refus
 def test_a_send_asks_another_name_server_when_the_chosen_one_leads_it_nowhere(
     send: Face, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocketmq_py.client.routes.random.shuffle", lambda _: None)
+    monkeypatch.setattr("rocketmq_py.client.name_servers.random.shuffle", lambda _: None)
     stale = ScriptedCluster()
     stale.brokers[0].close()
     try:

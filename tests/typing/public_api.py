@@ -251,6 +251,48 @@ class Ordered(MessageListenerOrderly):
         return in_order(messages, context)
 
 
+def decorated_listeners(consumer: DefaultMQPushConsumer, awaited: aio.Consumer) -> None:
+    """A decorated function stays what it is."""
+
+    @consumer.listener
+    def book(
+        messages: list[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        """Handle messages."""
+        return listener(messages, context)
+
+    context = ConsumeConcurrentlyContext(MessageQueue("T", "b", 0))
+    assert_type(book([], context), ConsumeConcurrentlyStatus)
+
+    @consumer.listener
+    def settle(delivery: Delivery) -> int:
+        """Settle messages."""
+        delivery.ack()
+        return 1
+
+    @consumer.listener(orderly=True)
+    def settle_in_order(delivery: Delivery) -> int:
+        """Settle messages in order."""
+        return settle(delivery)
+
+    assert_type(consumer.listener(orderly=True)(in_order)([], an_order()), ConsumeOrderlyStatus)
+
+    @awaited.listener
+    async def handle(delivery: aio.Delivery) -> None:
+        """Handle a delivery."""
+        await delivery.ack()
+
+    @awaited.listener(orderly=True)
+    async def handle_in_order(delivery: aio.Delivery) -> None:
+        """Handle a delivery in order."""
+        await handle(delivery)
+
+
+def an_order() -> ConsumeOrderlyContext:
+    """What an orderly listener is told."""
+    return ConsumeOrderlyContext(MessageQueue("T", "b", 0))
+
+
 def ordered_listeners(consumer: DefaultMQPushConsumer) -> None:
     """A function in the wrapper, or a subclass of it."""
     consumer.register_message_listener(MessageListenerOrderly(in_order))
@@ -306,6 +348,7 @@ def settings(producer: DefaultMQProducer, consumer: DefaultMQPushConsumer) -> No
     assert_type(made.send_msg_timeout, int)
     assert_type(made.namesrv_addr, str)
     assert_type(made.name_servers, tuple[str, ...])
+    assert_type(DefaultMQProducer("g", namesrv_domain="mq.example").namesrv_domain, str)
     assert_type(made.retry_response_codes, frozenset[int])
     assert_type(made.compress_type, CompressionType)
     assert_type(consumer.consume_timestamp, str | datetime)

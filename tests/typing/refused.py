@@ -73,9 +73,11 @@ def settings_of_a_producer(producer: P, seconds: float) -> None:
     P("g", detect_interval=1.5)  # refused
     P("g", max_delay=40)  # refused
     P("g", max_delay=40.0)  # refused
-    P("g", namesrv_addr=["127.0.0.1:9876"])  # refused
+    P("g", namesrv_addr=9876)  # refused
+    P("g", namesrv_addr=[("127.0.0.1", 9876)])  # refused
     P("g", namesrv_addr=("127.0.0.1", 9876))  # refused
     P("g", namesrv_addr=None)  # refused
+    P("g", namesrv_domain=["mq.example"])  # refused
     P("g", instance_name=7)  # refused
     P("g", unit_mode="yes")  # refused
     P("g", retry_times_when_send_failed="2")  # refused
@@ -168,6 +170,10 @@ def an_asyncio_consumer(consumer: aio.Consumer) -> None:
     consumer.register_message_listener(of_futures)  # refused
     consumer.register_message_listener(aio.Orderly)  # refused
     consumer.register_message_listener(MessageListenerOrderly(settled))  # refused
+    consumer.listener(blocking)  # refused
+    consumer.listener(of_threads)  # refused
+    consumer.listener(of_futures)  # refused
+    consumer.listener(orderly=True)(blocking)  # refused
     aio.Orderly(print)  # refused
     aio.Orderly(blocking)  # refused
     aio.Orderly(of_threads)  # refused
@@ -374,7 +380,7 @@ def sends(producer: P, message: Message, queue: MessageQueue, seconds: float) ->
     producer.max_offset("T")  # refused
     producer.shutdown("3")  # refused
     producer.start(True)  # refused
-    producer.update_name_server_address(["127.0.0.1:9876"])  # refused
+    producer.update_name_server_address(9876)  # refused
     producer.add_retry_response_code("14")  # refused
     producer.register_send_message_hook(print)  # refused
     producer.register_check_forbidden_hook(print)  # refused
@@ -574,6 +580,14 @@ def listeners(consumer: C, other: ons.Consumer, message: MessageExt) -> None:
     consumer.register_message_listener(lambda messages, context: True)  # refused
     consumer.register_message_listener(lambda messages, context: None)  # refused
     consumer.register_message_listener(MessageListenerConcurrently)  # refused
+    consumer.listener(silent)  # refused
+    consumer.listener(renamed)  # refused
+    consumer.listener(ordered_truth)  # refused
+    consumer.listener(later)  # refused
+    consumer.listener(concurrently, orderly=True)  # refused
+    consumer.listener("Orders")  # refused
+    consumer.listener(orderly=True)(concurrently)  # refused
+    consumer.listener(orderly=True)(ordered_nothing)  # refused
     MessageListenerConcurrently(silent)  # refused
     MessageListenerConcurrently(later)  # refused
     other.subscribe("T", "*", ons_truth)  # refused

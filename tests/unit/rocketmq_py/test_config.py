@@ -46,6 +46,9 @@ def test_the_name_server_comes_from_the_environment_when_the_object_is_made(
         ("namesrv_addr", "host-without-port"),
         ("namesrv_addr", "host:99999"),
         ("namesrv_addr", 9876),
+        ("namesrv_addr", []),
+        ("namesrv_addr", ["a:1", 9876]),
+        ("namesrv_addr", ["a:1", "host-without-port"]),
         ("instance_name", None),
         ("mq_client_api_timeout", 0),
         ("mq_client_api_timeout", "3000"),
@@ -217,3 +220,12 @@ def test_limits_that_contradict_each_other_are_refused_in_a_new_object_too() -> 
     config = ClientConfig(decompressed_body_max_bytes=8, decompressed_total_max_bytes=9)
     with pytest.raises(ConfigError, match="raise that first"):
         config.decompressed_body_max_bytes = 10
+
+
+def test_name_servers_may_be_given_as_a_list() -> None:
+    producer = DefaultMQProducer("G", namesrv_addr=["a:1", "b:2;c:3"])
+    assert producer.namesrv_addr == "a:1;b:2;c:3"
+    assert list(producer.name_servers) == ["a:1", "b:2", "c:3"]
+    producer.update_name_server_address(["d:4", "e:5"])
+    assert list(producer.name_servers) == ["d:4", "e:5"]
+    assert ClientConfig.of(producer).namesrv_addr == "d:4;e:5"

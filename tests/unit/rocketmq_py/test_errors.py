@@ -76,6 +76,35 @@ def test_an_error_is_caught_by_the_nearest_built_in(
     assert issubclass(cls, built_in)
 
 
+def test_errors_of_the_network_and_no_others_are_caught_by_except_oserror() -> None:
+    assert {cls.__name__ for cls in CLASSES if issubclass(cls, OSError)} == {
+        "NameServerUnavailableError",
+        "RouteTimeoutError",
+        "SendTimeoutError",
+        "TooManySendsError",
+        "RequestTimeoutException",
+        "RemotingException",
+        "RemotingConnectException",
+        "RemotingSendRequestException",
+        "RemotingTimeoutException",
+        "RemotingTooMuchRequestException",
+    }
+
+
+def test_a_send_that_times_out_beside_work_with_files_is_told_from_it() -> None:
+    def work(fails: Exception) -> str:
+        try:
+            raise fails
+        except errors.SendFailedError:
+            return "send"
+        except OSError as error:
+            return f"file {error.errno}"
+
+    assert work(errors.SendTimeoutError("no broker has answered")) == "send"
+    assert work(FileNotFoundError(2, "no such file")) == "file 2"
+    assert errors.SendTimeoutError("no broker has answered").errno is None
+
+
 def test_an_error_that_is_an_oserror_is_not_read_as_errno_and_strerror() -> None:
     error = errors.RemotingConnectException("cannot connect to 10.0.0.1:9876", response_code=10001)
 

@@ -12,6 +12,7 @@ from compat.ons import (
 )
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import Credentials
+from tests.unit.rocketmq_py.lookup_domain import lookup_domain
 
 
 def test_a_client_that_is_not_running_says_so(broker: EmbeddedBroker) -> None:
@@ -30,6 +31,36 @@ def test_a_client_that_is_not_running_says_so(broker: EmbeddedBroker) -> None:
         producer.send_async(message, SendCallback())
     with pytest.raises(ONSClientException, match="shut down"):
         producer.start()
+
+
+def test_clients_find_their_name_servers_by_the_address_in_onsaddr(broker: EmbeddedBroker) -> None:
+    with lookup_domain(broker.namesrv_addr) as domain:
+        path = "/rocketmq/nsaddr4client-internal"
+        properties = Properties({PropertyKeyConst.ONSAddr: f"http://{domain.address}{path}"})
+        properties.put(PropertyKeyConst.GROUP_ID, "GID_shop")
+        with ONSFactory.create_producer(properties) as producer:
+            assert producer.send(Message("TopicTestMQ", "TagA", b"x")).getMessageId()
+        with ONSFactory.create_consumer(properties) as consumer:
+            domain.wait_for(2)
+            assert consumer.isStarted()
+        assert set(domain.paths) == {path}
+        asked = len(domain.paths)
+        properties.put(PropertyKeyConst.NAMESRV_ADDR, broker.namesrv_addr)
+        with ONSFactory.create_producer(properties) as producer:
+            producer.send(Message("TopicTestMQ", "TagA", b"x"))
+        assert len(domain.paths) == asked
+
+
+def test_an_onsaddr_that_names_no_name_server_is_an_error_of_the_send() -> None:
+    with lookup_domain("<html>") as domain:
+        properties = {PropertyKeyConst.ONSAddr: f"http://{domain.address}/rocketmq/nsaddr"}
+        with (
+            ONSFactory.create_producer(properties) as producer,
+            pytest.raises(ONSClientException, match="tells no name server"),
+        ):
+            producer.send(Message("TopicTestMQ", "TagA", b"x"))
+    with pytest.raises(ONSClientException, match="namesrv_domain = 'not an address'"):
+        ONSFactory.create_producer({PropertyKeyConst.ONSAddr: "not an address"})
 
 
 def test_requests_are_signed_with_the_keys_of_the_moment(broker: EmbeddedBroker) -> None:

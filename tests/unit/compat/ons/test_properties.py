@@ -11,7 +11,6 @@ from compat.ons.properties import (
     credentials_of,
     int_of,
     max_delay_of,
-    name_servers_of,
     namespace_of,
     switch_of,
 )
@@ -48,8 +47,6 @@ def test_an_unknown_name_changes_nothing_and_is_logged_for_debugging(
 def test_what_is_not_offered_is_refused_and_not_ignored() -> None:
     with pytest.raises(ONSClientException, match="exactly-once"):
         check_known(Properties({"exactlyOnceDelivery": "true"}))
-    with pytest.raises(ONSClientException, match="NAMESRV_ADDR"):
-        name_servers_of(Properties({"ONSAddr": "http://lookup"}))
 
 
 @pytest.mark.parametrize(

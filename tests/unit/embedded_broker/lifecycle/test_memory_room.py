@@ -28,7 +28,6 @@ SMALL = {
     "mappedFileSizeCommitLog": FILE,
     "mappedFileSizeConsumeQueue": 2000,
     "memoryStoreMaxBytes": 16 * FILE,
-    "memoryStoreConsumedBytes": 4 * FILE,
 }
 BODY = b"x" * 4000
 

@@ -12,7 +12,7 @@ from embedded_broker.store.memory_budget import (
     default_budget,
 )
 from embedded_broker.store.memory_fs import MemoryFileSystem
-from embedded_broker.store.retention import allow_memory
+from embedded_broker.store.retention import CONSUMED_MOST, allow_memory
 from embedded_broker.store.sizes import StoreSizes
 
 PAGE = 4096
@@ -82,9 +82,7 @@ def test_the_default_is_a_share_of_what_is_available() -> None:
     allow_memory(fs, BrokerConfig(), default_budget())
     assert fs.budget.bytes_max >= BUDGET_MIN
     assert default_budget() >= BUDGET_MIN
-    assert fs.budget.pressed_at == BrokerConfig().int("memoryStoreConsumedBytes") or (
-        fs.budget.pressed_at == fs.budget.bytes_max * 75 // 100
-    )
+    assert fs.budget.pressed_at == min(CONSUMED_MOST, fs.budget.bytes_max // 4)
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,39 @@ def test_a_listener_that_is_no_coroutine_function_is_refused(make: Make, wrong: 
         make().register_message_listener(wrong)
 
 
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_decorated_coroutine_function_handles_the_deliveries_and_stays_itself(
+    make: Make, producer: DefaultMQProducer, *, orderly: bool
+) -> None:
+    async def main() -> None:
+        got: asyncio.Queue[bytes] = asyncio.Queue()
+        consumer = make()
+
+        async def taken(delivery: aio.Delivery) -> None:
+            await got.put(delivery.message.body)
+
+        decorate = consumer.listener(orderly=True) if orderly else consumer.listener
+        assert decorate(taken) is taken
+        assert consumer._is_orderly is orderly
+        with pytest.raises(IllegalStateError, match=r"has a listener, which gets all its"):
+            consumer.listener(handle)
+        async with consumer:
+            producer.send(Message("T", b"x"))
+            assert await asyncio.wait_for(got.get(), GUARD_S) == b"x"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", [print, 5])
+def test_a_decorated_function_that_is_no_coroutine_function_is_refused(
+    make: Make, wrong: Any
+) -> None:
+    consumer = make()
+    for decorate in (consumer.listener, consumer.listener(orderly=True)):
+        with pytest.raises(TypeError, match="is a coroutine function"):
+            decorate(wrong)
+
+
 def test_a_listener_takes_one_delivery_and_may_be_an_object(make: Make) -> None:
     async def two(messages: object, context: object) -> None:
         """Take what no asyncio consumer gives."""

@@ -143,6 +143,28 @@ def test_a_refusal_and_a_time_out_are_those_of_the_threads_producer(
     asyncio.run(main())
 
 
+def test_a_busy_broker_is_left_for_another_one_by_sends_batches_and_transactions() -> None:
+    cluster = ScriptedCluster(2)
+    for code in (SEND, RequestCode.SEND_BATCH_MESSAGE):
+        cluster.brokers[0].answer(code, ResponseCode.SYSTEM_BUSY)
+    cluster.brokers[1].answer(RequestCode.END_TRANSACTION, ResponseCode.SUCCESS)
+
+    async def main() -> set[str]:
+        async with aio.Producer("G", namesrv_addr=cluster.namesrv_addr) as producer:
+            taken = [await producer.send(Message("T", b"x")) for _ in range(2)]
+            for _ in range(2):
+                taken.append(await producer.send_batch([Message("T", b"x")]))
+                async with producer.transaction(Message("T", b"x")) as half:
+                    taken.append(half.result)
+        return {one.message_queue.broker_name for one in taken}
+
+    try:
+        assert asyncio.run(main()) == {"broker-b"}
+        assert cluster.brokers[0].of(SEND)
+    finally:
+        cluster.close()
+
+
 def test_a_selector_runs_on_the_loops_thread_and_a_queue_can_be_named(
     cluster: ScriptedCluster,
 ) -> None:

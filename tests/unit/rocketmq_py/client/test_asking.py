@@ -24,9 +24,11 @@ from rocketmq_py.errors import (
     TopicNotExistError,
 )
 from rocketmq_py.protocol.bodies.topics import BrokerData, QueueData, TopicRouteData
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import SEND_REQUESTS, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.send_result import MessageQueue
+from tests.unit.rocketmq_py.client.conftest import InstanceMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster, ScriptedServer, stored
 from tests.waiting import until
 
@@ -59,6 +61,53 @@ def asker(instance: ClientInstance) -> Asker:
 
 def either(two: list[ScriptedServer]) -> Question[bytes]:
     return Question(AnyOf(tuple(one.address for one in two)), CODE, body)
+
+
+# --- the fast port -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fast(clusters: Clusters) -> ScriptedCluster:
+    """A cluster whose broker listens two below the port that its route names."""
+    cluster = clusters(1)
+    named = f"127.0.0.1:{cluster.brokers[0].port + 2}"
+    cluster.routes["T"].broker_datas[0].broker_addrs = {0: named}
+    return cluster
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["answer", "ask"])
+@pytest.mark.parametrize("code", sorted(SEND_REQUESTS))
+def test_what_gives_a_broker_a_message_goes_to_its_fast_port_if_wanted(
+    fast: ScriptedCluster, make_instance: InstanceMaker, code: int, waits: bool
+) -> None:
+    fast.brokers[0].on(code, saying(b"taken"))
+    asker = Asker(make_instance(fast.namesrv_addr, vip_channel_enabled=True))
+    question = Question(Broker("T", "broker-a", only_this=True), code, body)
+    answer = asker.answer(question, 5_000) if waits else asker.ask(question, 5_000).result(10)
+    assert answer == b"taken"
+
+
+def test_all_other_questions_go_to_the_port_of_the_route(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    cluster.brokers[0].on(CODE, saying(b"here"))
+    asker = Asker(make_instance(cluster.namesrv_addr, vip_channel_enabled=True))
+    question = Question(Broker("T", "broker-a"), CODE, body)
+    assert asker.answer(question, 5_000) == b"here"
+    assert asker.ask(question, 5_000).result(10) == b"here"
+
+
+def test_bulk_sends_go_to_the_fast_port_and_bear_the_mark_of_a_unit(fast: ScriptedCluster) -> None:
+    text = encode_properties({"UNIQ_KEY": "0" * 32}).decode()
+    ended: Future[RunOutcome] = Future()
+    with QueueAccess(
+        namesrv_addr=fast.namesrv_addr, vip_channel_enabled=True, unit_mode=True
+    ) as access:
+        access.write_queues("T")
+        assert access.send(QUEUE, b"x", properties=text).result(10).queue_offset == 7
+        access.send_run(SendRun(QUEUE, [b"x"] * 2, [text] * 2), ended.set_result)
+        assert [one.error for one in ended.result(10)] == [None, None]
+    assert [one.ext_fields["k"] for one in fast.sends()] == ["true"] * 3
 
 
 # --- one of many ---------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -112,6 +112,29 @@ def test_a_full_pool_refuses(pool: WorkerPool) -> None:
         assert started.acquire(timeout=5)
     assert [pool.submit(str) for _ in range(4)] == [True, True, True, False]
     gate.set()
+
+
+def test_a_task_that_is_put_off_takes_a_place_until_it_has_run() -> None:
+    due: list[Callable[[], object]] = []
+    pool = WorkerPool("test-worker", 1, 2, schedule_after=lambda _, task: due.append(task))
+    ran = threading.Semaphore(0)
+    try:
+        assert [pool.submit_after(1, ran.release) for _ in range(3)] == [True, True, False]
+        assert not pool.submit(str)
+        due.pop()()
+        assert ran.acquire(timeout=PATIENCE)
+        assert pool.submit_after(0, ran.release)
+        assert ran.acquire(timeout=PATIENCE)
+    finally:
+        assert pool.close(PATIENCE)
+    due.pop()()  # too late
+    assert not pool.submit_after(1, str)
+    assert pool.unfinished == 0
+
+
+def test_a_pool_without_a_timer_puts_nothing_off(pool: WorkerPool) -> None:
+    with pytest.raises(TypeError, match="schedule_after"):
+        pool.submit_after(1, str)
 
 
 def test_a_failing_task_is_logged_and_its_thread_goes_on(

@@ -263,15 +263,18 @@ def test_while_a_function_hangs_those_who_come_later_are_told_at_once(sts: Sts, 
     source = rotating(sts, within=timedelta(days=1))
     sts.goes.clear()
 
-    def ask() -> None:
-        with suppress(MQClientException):  # told as well, if it was not waiting yet
+    def first() -> None:
+        with suppress(MQClientException):  # its time is over, too, when it goes on
             source()
 
-    threading.Thread(target=ask, daemon=True).start()
+    waiting = threading.Thread(target=first, daemon=True)
+    waiting.start()
     until(lambda: sts.calls == 1, GUARD_S)
     time.s += 2 * 86_400
     with pytest.raises(MQClientException, match="has not returned"):
         source()
+    sts.goes.set()
+    waiting.join(GUARD_S)
 
 
 def test_what_is_no_credentials_is_told_by_its_kind() -> None:

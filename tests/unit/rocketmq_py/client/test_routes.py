@@ -277,7 +277,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.fixture
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first name server is the chosen one."""
-    monkeypatch.setattr("rocketmq_py.client.routes.random.shuffle", lambda _: None)
+    monkeypatch.setattr("rocketmq_py.client.name_servers.random.shuffle", lambda _: None)
 
 
 def asked(server: ScriptedServer, topic: str) -> int:

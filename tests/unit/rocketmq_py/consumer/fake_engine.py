@@ -127,6 +127,9 @@ class FakeEngine(ClientInstance):
             cast("Any", self), topic, broker_name, broker_id=broker_id, only_this=only_this
         )
 
+    def send_port(self, address: str) -> str:
+        return address
+
     def addresses_to_ask(self, topic: str) -> list[str]:
         return [ADDRESS] if topic in self.queues else []
 

@@ -24,7 +24,7 @@ from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode, f
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.fault import BrokerFaults, FaultTable
 from rocketmq_py.producer.selection import QueueSelection
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.send_result import MessageQueue, SendResult
 from tests.unit.rocketmq_py.conftest import ClusterMaker
@@ -305,8 +305,9 @@ def test_what_an_account_may_not_do_is_told_at_once(mode: Mode) -> None:
         send.outcome()
 
 
-def test_a_broker_that_forbids_leaves_the_others_to_be_asked() -> None:
-    send = attempts(SYNC)
+@BOTH
+def test_a_broker_that_forbids_leaves_the_others_to_be_asked(mode: Mode) -> None:
+    send = attempts(mode)
     while send.next(QUEUES) is not None:
         send.failed(PermissionDeniedError(16, "read-only"))
     with pytest.raises(PermissionDeniedError):
@@ -363,13 +364,34 @@ def test_a_queue_without_master_and_an_unsafe_store_are_left_for_another_queue(
     assert send.outcome().send_status is SendStatus.FLUSH_SLAVE_TIMEOUT
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [MQBrokerException(2, "busy"), RemotingTooMuchRequestException("too many calls in flight")],
-)
-def test_refusals_are_repeated_by_blocking_sends_only(
-    refusal: MQBrokerException | RemotingTooMuchRequestException,
+@BOTH
+@pytest.mark.parametrize("code", sorted(RETRY_RESPONSE_CODES))
+def test_an_answer_of_the_retry_codes_is_tried_again_at_another_broker(
+    mode: Mode, code: int
 ) -> None:
+    send = attempts(mode)
+    first = send.next(QUEUES)
+    send.failed(MQBrokerException(code, "not now"))
+    assert not send.is_over
+    second = send.next(QUEUES)
+    assert first is not None
+    assert second is not None
+    assert second.broker_name != first.broker_name
+
+
+@BOTH
+def test_the_retry_codes_are_those_of_the_setting(mode: Mode) -> None:
+    send = attempts(mode, retry_response_codes={7})
+    send.next(QUEUES)
+    send.failed(MQBrokerException(7, "a code of an own broker"))
+    assert not send.is_over
+    send.next(QUEUES)
+    send.failed(MQBrokerException(2, "busy"))
+    assert send.is_over
+
+
+def test_only_a_send_with_a_thread_of_its_own_tries_a_full_connection_again() -> None:
+    refusal = RemotingTooMuchRequestException("too many calls in flight")
     blocking, asynchronous = attempts(SYNC), attempts(ASYNC)
     for send in (blocking, asynchronous):
         send.next(QUEUES)

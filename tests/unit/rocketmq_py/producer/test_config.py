@@ -10,6 +10,7 @@ import pytest
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.producer.config import ProducerConfig
+from rocketmq_py.protocol.sysflag import CompressionType
 
 
 def test_defaults_are_those_of_a_5_client() -> None:
@@ -49,6 +50,33 @@ def test_a_value_that_cannot_be_is_refused_with_the_settings_name(name: str, val
         setattr(config, name, value)
     with pytest.raises(ConfigError, match=name):
         ProducerConfig(**{name: value})
+
+
+LEVELS = [
+    (CompressionType.UNSPECIFIED, 9),
+    (CompressionType.ZLIB, 9),
+    (CompressionType.LZ4, 16),
+    (CompressionType.ZSTD, 22),
+]
+
+
+@pytest.mark.parametrize(("kind", "most"), LEVELS)
+def test_a_level_that_a_compression_does_not_have_is_refused(
+    kind: CompressionType, most: int
+) -> None:
+    config = ProducerConfig(compress_type=kind, compress_level=most)
+    with pytest.raises(ConfigError, match=f"compress_level.*0 to {most}"):
+        config.compress_level = most + 1
+    with pytest.raises(ConfigError, match=r"compress_(type|level)"):
+        ProducerConfig(compress_type=kind, compress_level=most + 1)
+
+
+def test_a_compression_that_lacks_the_level_is_refused_until_that_is_lowered() -> None:
+    config = ProducerConfig(compress_type=CompressionType.ZSTD, compress_level=19)
+    with pytest.raises(ConfigError, match="no compress_level above 9, which is 19: lower that"):
+        config.compress_type = CompressionType.ZLIB
+    config.compress_level = 9
+    config.compress_type = CompressionType.ZLIB
 
 
 def test_minus_one_lifts_the_limit_per_request() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -94,6 +95,15 @@ def test_other_compressions_say_so_in_the_system_flag(
     flag = int(request.ext_fields["f"])
     assert flag == 1 | kind << 8
     assert decompress(request.body, flag) == b"a" * 5000
+
+
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_a_body_is_compressed_at_the_level_of_the_setting(
+    cluster: ScriptedCluster, start: ProducerMaker, level: int
+) -> None:
+    body = bytes(range(256)) * 40 + b"a" * 5_000
+    start(cluster.namesrv_addr, compress_level=level).send(Message("T", body))
+    assert cluster.sends()[0].body == zlib.compress(body, level)
 
 
 def test_the_answer_decides_queue_region_and_trace(

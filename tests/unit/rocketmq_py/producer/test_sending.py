@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from queue import Queue
 from typing import Any
@@ -31,14 +32,17 @@ from rocketmq_py.errors import (
     SendTimeoutError,
     TooManySendsError,
 )
+from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.sending import PromptCallback, SendCallback
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.conftest import ClusterMaker
 from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
-from tests.unit.rocketmq_py.scripted import ScriptedCluster
+from tests.unit.rocketmq_py.scripted import ScriptedCluster, stored
+from tests.waiting import until
 
 SEND = RequestCode.SEND_MESSAGE_V2
+BATCH = RequestCode.SEND_BATCH_MESSAGE
 
 
 class Told(SendCallback):
@@ -136,14 +140,79 @@ def test_a_transport_failure_ends_after_the_last_attempt_with_the_whole_story(
     assert isinstance(caught.value.__cause__, RemotingSendRequestException)
 
 
-def test_a_brokers_refusal_is_not_repeated(clusters: ClusterMaker, start: ProducerMaker) -> None:
+@pytest.mark.parametrize("code", [SEND, BATCH], ids=["one", "batch"])
+def test_a_busy_broker_is_left_for_another_one_with_the_same_id(
+    clusters: ClusterMaker, start: ProducerMaker, code: int
+) -> None:
+    cluster = clusters(2)
+    cluster.brokers[0].answer(code, ResponseCode.SYSTEM_BUSY, "busy")
+    cluster.brokers[1].on(code, lambda request, _: stored(request))
+    producer = start(cluster.namesrv_addr)
+    futures = []
+    for _ in range(4):  # whichever broker has the first turn
+        several = make_batch([Message("T", b"x"), Message("T", b"y")])
+        message: Message = several if code == BATCH else Message("T", b"x")
+        futures.append(producer.send_async(message))
+    assert {one.result(10).message_queue.broker_name for one in futures} == {"broker-b"}
+    refused = {(one.ext_fields["i"], one.body) for one in cluster.brokers[0].of(code)}
+    taken = {(one.ext_fields["i"], one.body) for one in cluster.brokers[1].of(code)}
+    assert refused
+    assert refused <= taken
+
+
+def test_refusals_of_all_brokers_are_counted_by_the_own_setting_and_told_in_the_error(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
     cluster = clusters(2)
     for broker in cluster.brokers:
         broker.answer(SEND, ResponseCode.SYSTEM_BUSY)
+    producer = start(
+        cluster.namesrv_addr,
+        retry_times_when_send_async_failed=3,
+        retry_times_when_send_failed=0,
+    )
     with pytest.raises(SendFailedError) as caught:
-        start(cluster.namesrv_addr).send_async(Message("T", b"x")).result(10)
+        producer.send_async(Message("T", b"x")).result(10)
     assert isinstance(caught.value.__cause__, MQBrokerException)
+    assert caught.value.response_code == ResponseCode.SYSTEM_BUSY
+    assert [len(broker.of(SEND)) for broker in cluster.brokers] == [2, 2]
+
+
+def test_a_refusal_that_no_other_broker_would_take_back_ends_the_send(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    for broker in cluster.brokers:
+        broker.answer(SEND, ResponseCode.MESSAGE_ILLEGAL)
+    with pytest.raises(MQBrokerException):
+        start(cluster.namesrv_addr).send_async(Message("T", b"x")).result(10)
     assert len(cluster.sends()) == 1
+
+
+def test_sends_that_wait_for_their_next_attempt_have_a_bound_and_tell_what_came_before(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    """None of them is in flight, so that no permit of a connection counts them."""
+    cluster.brokers[0].on(SEND, lambda _, peer: peer.close())
+    producer = start(
+        cluster.namesrv_addr, topics=["T"], async_sender_queue=3, send_msg_timeout=60_000
+    )
+    due: list[Callable[[], object]] = []
+    producer._running().sender.workers._schedule_after = lambda _, task: due.append(task)
+    futures: list[Future[SendResult]] = []
+    for _ in range(5):
+        futures.append(producer.send_async(Message("T", b"x")))
+        until(lambda: len(due) + sum(one.done() for one in futures) == len(futures))
+    assert [future.done() for future in futures] == [False, False, False, True, True]
+    error = futures[3].exception()
+    assert isinstance(error, TooManySendsError)
+    assert "async_sender_queue" in str(error)
+    assert error.possibly_stored
+    assert [one.broker_name for one in error.attempts] == ["broker-a"]
+    cluster.brokers[0].on(SEND, lambda request, _: stored(request))
+    for task in due:
+        task()
+    assert [future.result(10).queue_offset for future in futures[:3]] == [7, 7, 7]
 
 
 def test_time_runs_out_by_a_time_out_error(cluster: ScriptedCluster, start: ProducerMaker) -> None:

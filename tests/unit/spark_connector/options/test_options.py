@@ -249,6 +249,12 @@ def test_client_settings_pass_through() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["namesrvDomain", "namesrv_domain_subgroup"])
+def test_a_domain_of_name_servers_is_refused_since_name_server_is_there(name: str) -> None:
+    with pytest.raises(OptionError, match="use nameServer"):
+        read_options(READ | {f"rocketmq.{name}": "mq"}, streaming=False)
+
+
 def test_namespace_and_tls_files_are_kept_as_they_are_given() -> None:
     tls = {"tls": "true", "tlsCa": "ca.pem", "tlsCert": "me.pem", "tlsKey": "me.key"}
     connection = write_options(WRITE | tls | {"namespace": "shop"}, streaming=False).connection
