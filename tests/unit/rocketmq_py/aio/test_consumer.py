@@ -527,19 +527,21 @@ def test_listeners_may_shut_their_consumer_down_also_at_once(
 
     async def main() -> None:
         over: asyncio.Queue[bytes] = asyncio.Queue()
-        both, came = asyncio.Event(), []
+        started, both, came = asyncio.Event(), asyncio.Event(), []
 
         async def stop(delivery: aio.Delivery) -> None:
             came.append(delivery)
             if len(came) == 2:
                 both.set()
             await both.wait()
+            await started.wait()
             await delivery.ack()
             await asyncio.wait_for(consumer.shutdown(3 * GUARD_S), 2 * GUARD_S)
             over.put_nowait(delivery.message.body)
 
         consumer = make(listener=shape(stop))
         await consumer.start()
+        started.set()
         async with asyncio.timeout(GUARD_S):
             assert [await over.get() for _ in range(2)] == [b"stop"] * 2
         assert not consumer.is_running
