@@ -10,6 +10,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import (
+    ConsumeFromWhere,
     DefaultLitePullConsumer,
     DefaultMQProducer,
     DefaultMQPushConsumer,
@@ -174,7 +175,12 @@ def test_what_a_poll_returns_is_noted_as_handled(
     rocketmq_topic: str, rocketmq_group: str, settings: dict[str, object], way: Way
 ) -> None:
     with (
-        DefaultLitePullConsumer(rocketmq_group, **settings) as asking,  # type: ignore[arg-type]
+        DefaultLitePullConsumer(
+            rocketmq_group,
+            # It may not have asked yet where it begins when the message comes.
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            **settings,  # type: ignore[arg-type] # mixed
+        ) as asking,
         DefaultMQProducer("shop", **settings) as producer,  # type: ignore[arg-type] # mixed
     ):
         asking.subscribe(rocketmq_topic)
