@@ -11,7 +11,7 @@ from contextvars import Context, ContextVar
 from typing import Final
 from weakref import ref
 
-from attrs import field, frozen
+from attrs import frozen
 
 NAMED_MAX: Final = 3
 """Most tasks that are told by name."""
@@ -30,11 +30,11 @@ class _Handler:
 _handler_here: ContextVar[_Handler | None] = ContextVar("_handler_here", default=None)
 
 
-@frozen
+@frozen(eq=False)
 class HandlerTasks:
     """The tasks of one event loop that handlers of one client started, until they end."""
 
-    loop: asyncio.AbstractEventLoop = field(eq=id)
+    loop: asyncio.AbstractEventLoop
 
     def begin(self, group: str, until_settled: object = None) -> None:
         """Count what the running task creates from now on, until `settled` is called for this.
@@ -62,7 +62,7 @@ class HandlerTasks:
         """Give the handler that created a task; None for others, and for the handling task."""
         context = _context_of(task)
         handler = None if context is None else context.get(_handler_here)
-        if handler is None or handler.tasks != self:
+        if handler is None or handler.tasks is not self:
             return None
         is_own = handler.own is not None and handler.own() is task
         return None if is_own else handler

@@ -60,7 +60,8 @@ class Membership(LoopMember[_Dispatch, PushConsumerConfig], PushedConsumer[_Disp
                 )
                 activity = engine.activity
                 activity.keep(book)
-                receiver.handler_tasks = activity.keep(HandlerTasks(receiver.outcomes.loop))
+                loop = receiver.outcomes.loop
+                receiver.handler_tasks = activity.share(loop, HandlerTasks(loop))
                 self._life.at_end(lambda _: activity.close(book))
                 return push_member(basis, listening, receiver.workers)
 

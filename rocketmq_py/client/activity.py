@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 
 class Book:
@@ -89,7 +90,8 @@ class Activity:
     """What one client instance works on, kept in books for the most part."""
 
     def __init__(self) -> None:
-        self._works: dict[Work, Any] = {}
+        self._books: dict[Book, None] = {}
+        self._shared: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
     def open(self, who: str, what: str, is_over: Callable[[], bool] | None = None) -> Book:
         """Give a new book, which counts until `close`, or until ``is_over`` says so.
@@ -98,18 +100,21 @@ class Activity:
         """
         return self.keep(Book(who, what, is_over))
 
-    def keep(self, work: _Work) -> _Work:
-        """Count work until `close`, also what has begun before there was this instance.
+    def keep(self, book: Book) -> Book:
+        """Count a book until `close`, also of what has begun before there was this instance."""
+        self._books[book] = None
+        return book
 
-        Returns the one that counts: an equal one that was kept before.
-        """
-        kept: _Work = self._works.setdefault(work, work)
-        return kept
+    def share(self, key: object, work: _Work) -> _Work:
+        """Count work while somebody holds it; give what counts for the same key already."""
+        shared: _Work = self._shared.setdefault(key, work)
+        return shared
 
-    def close(self, work: Work) -> None:
-        """Count work no longer; idempotent."""
-        self._works.pop(work, None)
+    def close(self, book: Book) -> None:
+        """Count a book no longer; idempotent."""
+        self._books.pop(book, None)
 
     def told(self) -> str | None:
         """Say what is worked on, of the first work that has not ended; None: nothing."""
-        return next((told for work in list(self._works) if (told := work.told())), None)
+        works: list[Work | None] = [*self._books, *(one() for one in self._shared.valuerefs())]
+        return next((told for one in works if one is not None and (told := one.told())), None)

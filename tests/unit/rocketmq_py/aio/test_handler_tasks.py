@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from datetime import timedelta
 from functools import wraps
 from typing import Any, ParamSpec
+from weakref import ref
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, SettleTimeout, VirtualClock
 from rocketmq_py import Message, aio
 from rocketmq_py.aio.handler_tasks import HandlerTasks, settled
+from rocketmq_py.client.activity import Activity
 
 P = ParamSpec("P")
 
@@ -79,6 +82,25 @@ async def test_neither_the_handling_task_counts_nor_one_with_a_context_of_its_ow
     await asyncio.gather(before, service)
 
 
+def test_a_loop_that_has_closed_is_kept_by_nobody() -> None:
+    activity = Activity()
+
+    async def handle() -> ref[HandlerTasks]:
+        loop = asyncio.get_running_loop()
+        tasks = activity.share(loop, HandlerTasks(loop))
+        assert activity.share(loop, HandlerTasks(loop)) is tasks
+        tasks.begin("billing")
+        task = asyncio.create_task(asyncio.sleep(0))
+        assert activity.told() is not None
+        await task
+        return ref(tasks)
+
+    kept = asyncio.run(handle())
+    gc.collect()
+    assert kept() is None
+    assert activity.told() is None
+
+
 @in_a_loop
 async def test_what_a_task_creates_after_it_has_settled_does_not_count() -> None:
     tasks, moment = HandlerTasks(asyncio.get_running_loop()), asyncio.Event()
@@ -102,7 +124,6 @@ async def test_tasks_of_handlers_of_another_loop_are_not_its_own() -> None:
     HandlerTasks(other).begin("billing")
     task = asyncio.create_task(asyncio.sleep(0))
     assert HandlerTasks(loop).told() is None
-    assert HandlerTasks(loop) == HandlerTasks(loop) != HandlerTasks(other)
     await task
     other.close()
 
