@@ -31,24 +31,30 @@ LOCK_TIMEOUT_MS: Final = 5_000
 """How long a broker's answer is waited for: a renewal that fails leaves time for no other."""
 
 _NEVER: Final = float("-inf")
+_ALWAYS: Final = float("inf")
 _ByBroker = Mapping[str, Collection[MessageQueue]]
 
 
 class _Claim:
-    """A queue that a broker was asked for and that was not given back since."""
+    """A queue that this member has, or has asked a broker for, and has not given back since.
 
-    __slots__ = ("trusted_until",)
+    `is_lent`: by a lock, which its broker must be asked for; a popped queue has none.
+    """
 
-    def __init__(self) -> None:
-        self.trusted_until = _NEVER
+    __slots__ = ("is_lent", "trusted_until")
+
+    def __init__(self, *, is_lent: bool = True) -> None:
+        self.is_lent = is_lent
+        self.trusted_until = _NEVER if is_lent else _ALWAYS
 
 
 class QueueLocks:
     """Locks of one member of a group. Every method may be called by any thread; none raises.
 
     `lock` and `renew` wait for brokers, up to `LOCK_TIMEOUT_MS`. What a broker does not answer, or
-    refuses, is reported through the client's ``absences``. A queue that ``needs_none``, because it
-    is popped, counts as held: its broker gives what lies there to one member at a time anyway.
+    refuses, is reported through the client's ``absences``. No broker is asked for a queue that
+    ``needs_none``, because it is popped: what lies there is given to one member at a time anyway.
+    It is held from `lock` on, until it is given back or doubted.
     """
 
     def __init__(
@@ -72,9 +78,7 @@ class QueueLocks:
         True from a broker's yes until `LOCK_TRUST_S` after it was asked, or until `unlock`.
         """
         claim = self._claims.get(queue)
-        if claim is None:
-            return self._needs_none(queue)
-        return now < claim.trusted_until
+        return claim is not None and now < claim.trusted_until
 
     def lock(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
         """Ask for queues, also for those that are held already; return those that brokers gave.
@@ -85,6 +89,9 @@ class QueueLocks:
         """
         queues = list(queues)
         free = frozenset(filter(self._needs_none, queues))
+        with self._lock:
+            if not self._is_closed:
+                self._claims.update((one, _Claim(is_lent=False)) for one in free)
         return free | self._ask_for(
             lambda: {
                 one: self._claims.setdefault(one, _Claim()) for one in queues if one not in free
@@ -97,7 +104,11 @@ class QueueLocks:
         One that was given back meanwhile is not asked for.
         """
         return self._ask_for(
-            lambda: {one: self._claims[one] for one in queues if one in self._claims}
+            lambda: {
+                one: claim
+                for one in queues
+                if (claim := self._claims.get(one)) is not None and claim.is_lent
+            }
         )
 
     def _ask_for(self, claim: Callable[[], dict[MessageQueue, _Claim]]) -> frozenset[MessageQueue]:
@@ -152,10 +163,11 @@ class QueueLocks:
         return frozenset(held)
 
     def doubt(self, address: str) -> bool:
-        """Count the queues of the broker at ``address`` as not held until it has been asked anew.
+        """Count the queues of the broker at ``address`` as not held until they are taken anew.
 
-        For one whose connection has ended: after a restart it knows no locks, and lends the queues
-        to others. Returns whether there are any.
+        For one whose connection has ended: after a restart it knows no locks, nor what it gave out
+        of popped queues in its last seconds, and gives them to others. Returns whether there are
+        any.
         """
         where = self._engine.routes.broker_address
         with self._lock:
@@ -164,15 +176,16 @@ class QueueLocks:
                 for queue in self._claims
                 if where(queue.broker_name, only_this=True) == address
             ]
-            for queue in doubted:
-                self._claims[queue] = _Claim()  # answers that are on their way do not count
+            for queue in doubted:  # answers that are on their way do not count
+                doubtful = self._claims[queue] = _Claim(is_lent=self._claims[queue].is_lent)
+                doubtful.trusted_until = _NEVER
         return bool(doubted)
 
     def unlock(self, queue: MessageQueue) -> None:
         """Give a queue back; it is held no longer. No answer is waited for."""
         with self._lock:
             claim = self._claims.pop(queue, None)
-        if claim is not None:
+        if claim is not None and claim.is_lent:
             self._give_back([queue])
 
     def close(self, timeout: float) -> None:
@@ -185,8 +198,9 @@ class QueueLocks:
             self._is_closed = True
         self._asked.wait_until_empty(timeout)
         with self._lock:
-            queues, self._claims = list(self._claims), {}
-        self._give_back(queues)
+            lent = [queue for queue, claim in self._claims.items() if claim.is_lent]
+            self._claims = {}
+        self._give_back(lent)
 
     def _give_back(self, queues: Collection[MessageQueue]) -> None:
         code = RequestCode.UNLOCK_BATCH_MQ

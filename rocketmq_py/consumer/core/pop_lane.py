@@ -41,27 +41,42 @@ class PopLane(Lane):
 
     `count` and `size` include messages that are settled and not yet confirmed by their broker, so
     they bound the acks under way, too. ``next_offset`` counts the messages that were popped.
-    ``attempt_id`` names the next pop of a lane in order: one whose answer was lost gets the same
-    messages again under the same name, and nobody else before they are visible again.
+    ``attempts`` makes it a lane in order: the name of the next pop of each queue. A pop whose
+    answer was lost gets the same messages again under the same name, also from a later lane of
+    the queue, and nobody else gets them before they are visible again.
     """
 
-    __slots__ = ("_deliveries", "_now", "attempt_id", "in_order")
+    __slots__ = ("_attempts", "_deliveries", "_now")
 
     is_popped: ClassVar = True
 
     def __init__(
-        self, queue: MessageQueue, now: Callable[[], float], *, in_order: bool = False
+        self,
+        queue: MessageQueue,
+        now: Callable[[], float],
+        attempts: dict[MessageQueue, str] | None = None,
     ) -> None:
         super().__init__(queue, 0, fetched_at=now())
         self._now = now
-        self.in_order = in_order
-        self.attempt_id: str | None = None
-        self.begin_attempt()
+        self._attempts = attempts
         self._deliveries: dict[str, _Delivered] = {}  # by handle, the oldest first
 
-    def begin_attempt(self) -> None:
+    @property
+    def in_order(self) -> bool:
+        """Whether the broker gives nothing more until what it gave is acked."""
+        return self._attempts is not None
+
+    @property
+    def attempt_id(self) -> str | None:
+        """Name of the next pop, of a lane in order."""
+        if self._attempts is None:
+            return None
+        return self._attempts.setdefault(self.queue, uuid4().hex)
+
+    def end_attempt(self) -> None:
         """Give the next pop a name of its own: the answer of the last one is here."""
-        self.attempt_id = uuid4().hex if self.in_order else None
+        if self._attempts is not None:
+            self._attempts.pop(self.queue, None)
 
     def put(self, messages: Iterable[MessageExt]) -> None:
         """Keep messages, whose handles are their property ``POP_CK``.

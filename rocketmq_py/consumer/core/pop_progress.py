@@ -92,6 +92,7 @@ class Receipts(Unguarded):
     _clock: Clock
     _now: Callable[[], float] = monotonic
     _in_order: bool = False
+    _attempts: dict[MessageQueue, str] = field(factory=dict, init=False)
     acks: Acks = field(init=False)
     keeper: ReceiptKeeper = field(init=False)
 
@@ -113,7 +114,7 @@ class Receipts(Unguarded):
 
     def begin(self, queue: MessageQueue) -> PopLane:
         """Begin wherever the broker is."""
-        return PopLane(queue, self._now, in_order=self._in_order)
+        return PopLane(queue, self._now, self._attempts if self._in_order else None)
 
     def plan(self, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         """Take any number of milliseconds."""

@@ -146,7 +146,7 @@ class Pops:
         if got.status is PopStatus.FULL:
             raise broker_error(answer, None, topic=ask.queue.topic)
         if got.status is PopStatus.FOUND:
-            lane.begin_attempt()
+            lane.end_attempt()
         self._unwanted(got.unwanted)
         so_far = lane.next_offset + len(got.popped) + len(got.unwanted)
         messages = [one.message for one in got.popped]

@@ -405,3 +405,18 @@ def test_a_queue_that_needs_no_lock_is_held_and_its_broker_not_asked(
     assert [mine.is_held(one, now.s) for one in (FIRST, SECOND)] == [False, True]
     mine.unlock(SECOND)
     assert engine.oneways == []
+
+
+def test_a_popped_queue_that_is_doubted_is_not_held_until_it_is_taken_anew(
+    engine: FakeEngine, now: Now
+) -> None:
+    mine = QueueLocks(engine, GROUP, needs_none={FIRST, SECOND}.__contains__)
+    assert mine.lock([FIRST]) == {FIRST}
+    assert not mine.is_held(SECOND, now.s)
+    assert mine.doubt(ADDRESS)
+    assert mine.renew([FIRST]) == frozenset()
+    assert not mine.is_held(FIRST, now.s)
+    assert mine.lock([FIRST]) == {FIRST}
+    assert mine.is_held(FIRST, now.s)
+    mine.close(0)
+    assert (engine.calls, engine.oneways) == ([], [])

@@ -100,8 +100,10 @@ def test_a_lane_in_order_that_is_dropped_gives_back_what_is_not_settled() -> Non
 
 
 def test_each_pop_in_order_has_a_name_and_others_have_none() -> None:
-    lane = Bench(in_order=True).lane
-    first = lane.attempt_id
-    lane.begin_attempt()
-    assert lane.attempt_id not in {None, first}
+    bench = Bench(in_order=True)
+    first = bench.lane.attempt_id
+    later = bench.receipts.begin(bench.lane.queue)  # the same queue, taken afresh
+    assert later.attempt_id == bench.lane.attempt_id == first
+    later.end_attempt()
+    assert later.attempt_id not in {None, first}
     assert Bench().lane.attempt_id is None

@@ -31,7 +31,7 @@ class Bench:
         config = PushConsumerConfig(**cast("Any", settings))
         calls = PopCalls(self.engine, GROUP)
         self.pops = Pops(calls, self.subscriptions, config, self.unwanted.extend)
-        self.lane = PopLane(ANY, lambda: 0.0, in_order=in_order)
+        self.lane = PopLane(ANY, lambda: 0.0, {} if in_order else None)
 
     def asked(self) -> dict[str, str]:
         self.pops.ask(self.lane)

@@ -23,7 +23,7 @@ from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.message import MessageExt
 from tests.unit.rocketmq_py.consumer.core.popping import INVISIBLE_MS, popped
 from tests.unit.rocketmq_py.consumer.core.popping import Bench as Popping
-from tests.unit.rocketmq_py.consumer.fake_engine import GROUP, InlinePool
+from tests.unit.rocketmq_py.consumer.fake_engine import ADDRESS, GROUP, InlinePool
 
 SUCCESS = ConsumeOrderlyStatus.SUCCESS
 SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
@@ -52,6 +52,7 @@ class Bench(Popping):
             locks=QueueLocks(self.engine, GROUP, lambda _: True),
         )
         self.dispatch.pool = InlinePool()
+        assert list(self.dispatch.may_take([self.lane.queue])) == [self.lane.queue]
 
     def listen(
         self, messages: list[MessageExt], _context: ConsumeOrderlyContext
@@ -188,3 +189,14 @@ def test_what_a_program_does_not_settle_comes_again_after_consume_timeout() -> N
     assert bench.dispatch.sweep([bench.lane]) == 1
     bench.go_on(1)
     assert [(one.message.queue_offset, one.attempt) for one in bench.deliveries] == [(0, 1), (0, 2)]
+
+
+def test_a_queue_whose_broker_may_have_started_anew_is_not_kept() -> None:
+    bench = Bench(SUSPEND)
+    bench.receive(popped(0), popped(1))
+    assert bench.dispatch.keeps(bench.lane)
+    bench.dispatch.connection_lost(ADDRESS)
+    assert not bench.dispatch.keeps(bench.lane)
+    assert bench.engine.rebalances == 1
+    bench.go_on(1)
+    assert bench.seen == [(0, 0)]  # although no rebalance has taken the queue away yet
