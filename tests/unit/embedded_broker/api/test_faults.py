@@ -11,6 +11,7 @@ from embedded_broker import EmbeddedBroker, FaultNotUsedError, RecallOutcome, Vi
 from embedded_broker.clocks.instants import instant
 from rocketmq_py import DefaultMQProducer, Message, MQBrokerException, SendStatus
 from rocketmq_py.errors import ConfigError, RocketMQError
+from tests.short_form import short_form
 
 GUARD_S = 30.0
 SLOW_FLUSH = {"flushIntervalCommitLog": 3_600_000, "timerFlushIntervalMs": 3_600_000}
@@ -142,11 +143,14 @@ LIVES = 20
 
 @pytest.mark.case("C23")
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", short_form(range(10), lambda seed: seed < 3))
 def test_after_power_losses_every_acknowledged_timer_is_delivered_once_and_none_early(
     seed: int, engine: Literal["wheel", "sliced"]
 ) -> None:
-    """Two hundred power losses an engine; each file keeps a random first part of the unsynced."""
+    """Two hundred power losses an engine, in the long form.
+
+    Each file keeps a random first part of what was not synced.
+    """
     random = Random(seed)
     clock = VirtualClock()
     config: dict[str, int | str] = {

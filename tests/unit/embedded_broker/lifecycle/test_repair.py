@@ -71,11 +71,12 @@ def test_a_repair_that_nothing_stops_keeps_what_it_cuts() -> None:
 
 
 @pytest.mark.parametrize("death", [Killed, KeyboardInterrupt])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_repair_that_was_stopped_at_any_write_is_finished_by_a_second_one(
-    death: type[BaseException],
+    every: int, death: type[BaseException]
 ) -> None:
     store, random = damaged_store(), Random(11)
-    for writes in range(1, 10_000):
+    for writes in range(1, 10_000, every):
         fs = DyingFileSystem(random, death)
         fs.take_over(store)
         fs.die_in(writes)

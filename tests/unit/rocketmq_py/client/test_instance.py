@@ -456,7 +456,7 @@ def test_every_consumer_hastens(instance: ClientInstance) -> None:
 def test_the_instance_knows_who_is_busy(instance: ClientInstance) -> None:
     consumer = Consumer()
     instance.register_consumer("C", consumer)
-    assert instance.told() is None
+    until(lambda: instance.told() is None, WAIT_S)  # what began with the instance has ended
     consumer.busy = "3 messages cached"
     assert instance.told() == "C: 3 messages cached"
     consumer.busy = None
@@ -468,7 +468,7 @@ def test_the_instance_knows_who_is_busy(instance: ClientInstance) -> None:
         assert instance.told() is None
     hold = threading.Event()
     instance.submit(hold.wait, 10)
-    assert instance.told() == "1 background tasks"
+    until(lambda: instance.told() == "1 background tasks", WAIT_S)
     hold.set()
 
 

@@ -27,6 +27,12 @@ from tests.waiting import until
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 
+@pytest.fixture(autouse=True)
+def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the tests ask for routes: on a busy machine the first look would come in between."""
+    monkeypatch.setattr("rocketmq_py.client.instance.ROUTE_FIRST_MS", 3_600_000)
+
+
 def names(instance: ClientInstance, topic: str) -> list[tuple[str, int]]:
     queues = instance.routes.publish_info(topic).queues
     return [(queue.broker_name, queue.queue_id) for queue in queues]

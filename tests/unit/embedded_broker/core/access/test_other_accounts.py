@@ -294,7 +294,9 @@ def assert_bob_is_alone(world: World) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(ALL_FORMS))
-@pytest.mark.parametrize("profile", ["rocketmq-5.x", "rocketmq-4.9"])
+@pytest.mark.parametrize(
+    "profile", ["rocketmq-5.x", pytest.param("rocketmq-4.9", marks=pytest.mark.slow)]
+)
 def test_no_request_brings_a_message_of_another_account(world: World, code: int) -> None:
     his = [one for one in world.stored() if one.body == MARK]
     assert len(his) >= 4
