@@ -19,6 +19,7 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     DelayConflictError,
     DelayOutOfRangeError,
+    DelayValueError,
     Message,
     MessageExt,
     SendStatus,
@@ -301,8 +302,9 @@ def test_an_untranslated_aliyun_delay_is_left_to_the_broker(
 )
 @pytest.mark.parametrize("backwards", [False, True])
 def test_of_several_delays_the_brokers_order_decides_and_not_that_of_the_setters(
-    road: Road, asks: list[Ask], wait: timedelta, backwards: bool
+    open_road: OpenRoad, asks: list[Ask], wait: timedelta, backwards: bool
 ) -> None:
+    road = open_road(delay_policy="as_java")
     message = Message("T", b"x")
     for ask in reversed(asks) if backwards else asks:
         ask(message, road.now_ms)
@@ -323,10 +325,9 @@ def test_of_several_delays_the_brokers_order_decides_and_not_that_of_the_setters
         pytest.param(lambda producer, message: producer.send_oneway(message), id="oneway"),
     ],
 )
-def test_a_producer_that_forbids_conflicts_sends_nothing_that_asks_twice(
-    open_road: OpenRoad, send: Callable[[DefaultMQProducer, Message], object]
+def test_nothing_is_sent_of_a_message_that_asks_twice(
+    road: Road, send: Callable[[DefaultMQProducer, Message], object]
 ) -> None:
-    road = open_road(delay_conflict="error")
     twice = Message("T", b"x").set_delay_time_sec(60).set_deliver_time_ms(road.now_ms + 5000)
     with pytest.raises(DelayConflictError, match=r"TIMER_DELAY_SEC.*TIMER_DELIVER_MS"):
         send(road.producer, twice)
@@ -364,9 +365,6 @@ def test_a_producer_that_forbids_conflicts_sends_nothing_that_asks_twice(
             lambda m, _: m.set_delay(timedelta()), id="0 ms", marks=pytest.mark.case("T44")
         ),
         pytest.param(
-            lambda m, _: m.set_delay_time_level(-1), id="level -1", marks=pytest.mark.case("T44")
-        ),
-        pytest.param(
             lambda m, _: m.set_delay_time_level(0), id="level 0", marks=pytest.mark.case("T44")
         ),
     ],
@@ -398,6 +396,17 @@ def test_a_negative_delay_is_refused_where_it_is_set_and_does_not_delay(
         ask(message, road.now_ms)
     road.producer.send(message)
     assert road.arrives_at_once().delay is None
+
+
+@pytest.mark.case("T44")
+def test_a_level_below_none_is_refused_by_the_send_and_means_none_in_javas_way(road: Road) -> None:
+    message = Message("T", b"x").set_delay_time_level(-1)
+    with pytest.raises(DelayValueError, match="negative level"):
+        road.producer.send(message)
+    assert road.sends == []
+    road.producer.delay_policy = "as_java"
+    assert road.producer.send(message).recall_handle is None
+    road.arrives_at_once()
 
 
 # --- limits and clocks ------------------------------------------------------------------------
@@ -553,6 +562,9 @@ def test_what_was_delayed_waits_again_as_it_is_and_anew_as_a_fresh_message(road:
     road.broker.clock.advance(10)
     (first,) = road.arrived()
     fresh = Message.from_ext(first).set_delay_time_sec(20)
+    with pytest.raises(DelayConflictError, match="from_ext"):
+        road.producer.send(first)
+    road.producer.delay_policy = "as_java"
     assert road.producer.send(first).msg_id == first.msg_id
     assert road.producer.send(fresh).msg_id != first.msg_id
     for seconds, count in ((10, 2), (10, 3)):
