@@ -33,6 +33,8 @@ from rocketmq_py.protocol.properties import KNOWN, Prop
 _TIMER_PREFIX: Final = "TIMER_"
 _LEVEL_NAMES: Final = tuple(DEFAULT_LEVELS.split())
 _LAST_LEVEL: Final = len(_LEVEL_NAMES)
+_KIND_OF: Final = {str(kind.value): kind for kind in DelayKind}
+_LEVEL, _DELIVER_AT, _START = DelayKind.LEVEL, DelayKind.DELIVER_AT, DelayKind.START_DELIVER
 
 
 def concerns_delay(name: str) -> bool:
@@ -71,17 +73,21 @@ def doubts(properties: Mapping[str, str]) -> list[DelayValueError]:
     ['DELAY']
     """
     found: list[DelayValueError] = []
+    asked: list[str] = []
     for name, text in properties.items():
-        reason = misspelt(name)
-        if reason is not None:
-            found.append(DelayValueError(name, text, reason))
-    names = conflicts(properties)
-    if names:
-        found.append(_conflict(names, properties))
-    for kind in DelayKind:
-        text = properties.get(kind.value, "0")
+        if name in _KIND_OF:
+            asked.append(name)
+        elif name not in KNOWN:
+            reason = misspelt(name)
+            if reason is not None:
+                found.append(DelayValueError(name, text, reason))
+    if len(asked) > 1 or Prop.TIMER_OUT_MS in properties:
+        names = conflicts(properties)
+        if names:
+            found.append(_conflict(names, properties))
+    for name in asked:
         try:
-            _check_value(kind, parse_number(text, kind.value))
+            _check_value(_KIND_OF[name], parse_number(properties[name], name))
         except DelayValueError as doubt:
             found.append(doubt)
     return found
@@ -101,7 +107,7 @@ def timer_asked(properties: Mapping[str, str]) -> Delay | None:
         asked = effective_delay(properties, start_deliver=False)
     except DelayValueError:
         return None
-    is_timer = asked is not None and asked.kind is not DelayKind.LEVEL and asked.value > 0
+    is_timer = asked is not None and asked.kind is not _LEVEL and asked.value > 0
     return asked if is_timer else None
 
 
@@ -158,17 +164,18 @@ def _conflict(names: list[str], properties: Mapping[str, str]) -> DelayConflictE
 def _check_value(kind: DelayKind, value: int) -> None:
     """Raise DelayValueError for a number that is taken for another one, or for none."""
     if value < 0:
-        what = "level" if kind is DelayKind.LEVEL else "delay" if kind.is_relative else "time"
+        what = "level" if kind is _LEVEL else "delay" if kind.is_relative else "time"
         reason = (
             f"a negative {what} delays nothing, the message would be delivered at once: "
             "clear_delay() says that none is meant"
         )
         raise DelayValueError(kind.value, value, reason)
-    if kind is DelayKind.LEVEL and value > _LAST_LEVEL:
+    if kind is _LEVEL and value > _LAST_LEVEL:
         reason = (
             f"a broker shortens it to its last level, which is {_LAST_LEVEL} "
             f"({_LEVEL_NAMES[-1]}) unless its messageDelayLevel has more: delay=timedelta(...) "
             "takes any time"
         )
         raise DelayValueError(kind.value, value, reason)
-    refuse_seconds(kind, value)
+    if kind is _DELIVER_AT or kind is _START:
+        refuse_seconds(kind, value)
