@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,13 @@ import pytest
 from embedded_broker.kit.backend import Ability
 from embedded_broker.kit.process import ProcessBackend
 from embedded_broker.kit.real import version_at
-from rocketmq_py import DefaultMQProducer, Message, RecallNotSupportedError, SendResult
+from rocketmq_py import (
+    DefaultMQProducer,
+    DelayValueError,
+    Message,
+    MessageQueue,
+    RecallNotSupportedError,
+)
 from tests.interop.java_tools import CACHE
 
 
@@ -37,12 +44,27 @@ def test_a_release_runs_does_what_it_says_and_leaves_nothing(version: str, timer
 
 
 def check_delays_of_any_length(producer: DefaultMQProducer, *, timers: bool) -> None:
-    result = producer.send(Message("Orders", b"later").set_delay_time_sec(600))
-    assert isinstance(result, SendResult)
+    later = Message("Orders", b"later").set_delay_time_sec(600)
     if timers:
+        result = producer.send(later)
         assert result.recall_handle is not None
         producer.recall_message("Orders", result.recall_handle)
-    else:
-        assert result.recall_handle is None
-        with pytest.raises(RecallNotSupportedError):
-            producer.recall_message("Orders", "djEgT3JkZXJzIGJyb2tlci1hIDEgWA==")
+        return
+    sends: tuple[Callable[[Message], object], ...] = (
+        producer.send,
+        producer.send_oneway,
+        lambda message: producer.send_async(message).result(),
+    )
+    for send in sends:
+        with pytest.raises(DelayValueError, match=r"4\.9\.7.*level 14 \(10m\)"):
+            send(later)
+    assert all(producer.max_offset(queue) == 0 for queue in queues_of(producer))
+    producer.delay_policy = "as_java"
+    assert producer.send(later).recall_handle is None
+    assert sum(producer.max_offset(queue) for queue in queues_of(producer)) == 1  # at once
+    with pytest.raises(RecallNotSupportedError):
+        producer.recall_message("Orders", "djEgT3JkZXJzIGJyb2tlci1hIDEgWA==")
+
+
+def queues_of(producer: DefaultMQProducer) -> list[MessageQueue]:
+    return producer.fetch_publish_message_queues("Orders")

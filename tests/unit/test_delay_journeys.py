@@ -6,6 +6,8 @@ ten seconds" means: not one millisecond earlier, and without a further step of t
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -19,11 +21,16 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     DelayConflictError,
     DelayOutOfRangeError,
+    DelayPolicy,
     DelayValueError,
+    LocalTransactionState,
     Message,
     MessageExt,
     SendStatus,
     SystemClock,
+    TransactionListener,
+    TransactionMQProducer,
+    aio,
 )
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.properties import decode_properties
@@ -597,3 +604,74 @@ def test_a_timer_outlives_its_broker_and_leaves_when_it_is_due_or_promptly(
     (message,) = road.arrived()
     assert message.body == b"x"
     assert message.store_timestamp == max(due_ms, road.now_ms)
+
+
+# --- every way to send ------------------------------------------------------------------------
+
+
+def send_in_a_transaction(road: Road, message: Message) -> None:
+    with TransactionMQProducer(
+        "X",
+        namesrv_addr=road.broker.namesrv_addr,
+        transaction_listener=Commits(),
+        transaction_delay="at_commit",
+        delay_policy=road.producer.delay_policy,
+    ) as producer:
+        producer.send_message_in_transaction(message)
+
+
+def send_awaited(road: Road, message: Message) -> None:
+    async def send() -> None:
+        async with aio.Producer(
+            "A", namesrv_addr=road.broker.namesrv_addr, delay_policy=road.producer.delay_policy
+        ) as producer:
+            await producer.send(message)
+
+    asyncio.run(send())
+
+
+class Commits(TransactionListener):
+    def execute_local_transaction(self, msg: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT_MESSAGE
+
+    def check_local_transaction(self, msg: Message) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT_MESSAGE
+
+
+WAYS = [
+    pytest.param(lambda road, m: road.producer.send(m), id="send"),
+    pytest.param(lambda road, m: road.producer.send_async(m).result(GUARD_S), id="send_async"),
+    pytest.param(lambda road, m: road.producer.send_oneway(m), id="send_oneway"),
+    pytest.param(lambda road, m: road.producer.send_batch([m]), id="send_batch"),
+    pytest.param(send_in_a_transaction, id="transaction"),
+    pytest.param(send_awaited, id="asyncio"),
+]
+
+
+@pytest.mark.parametrize("policy", ["strict", "warn", "as_java"])
+@pytest.mark.parametrize("send", WAYS)
+def test_every_way_to_send_has_one_judge(
+    road: Road,
+    send: Callable[[Road, Message], object],
+    policy: DelayPolicy,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    road.producer.delay_policy = policy
+    message = Message("T", b"x").set_delay_time_level(-1)
+    if policy == "strict":
+        with pytest.raises(DelayValueError, match="negative level"):
+            send(road, message)
+        assert road.broker.journal.requests(code=RequestCode.SEND_BATCH_MESSAGE) == road.sends == []
+        return
+    with caplog.at_level(logging.WARNING, "rocketmq_py.client.delay_policy"):
+        send(road, message)
+        road.arrived()
+    told = [one.getMessage() for one in caplog.records]
+    assert len(told) == (policy == "warn")
+    assert all(f"message={message.unique_key}:" in one for one in told)
+
+
+def test_a_request_is_judged_as_any_message(road: Road) -> None:
+    with pytest.raises(DelayValueError, match="negative level"):
+        road.producer.request(Message("T", b"x").set_delay_time_level(-1), timeout=1000)
+    assert road.sends == []

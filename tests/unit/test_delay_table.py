@@ -8,6 +8,8 @@ from datetime import timedelta
 
 import pytest
 
+from compat.ons import Message as ONSMessage
+from compat.ons import ONSFactory
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import DefaultMQProducer, DelayPolicy, Message, RocketMQError
 from tests.pages import ROOT
@@ -83,6 +85,19 @@ def test_a_producer_does_what_the_table_says(
     assert ("on time" if after else outcome.strip("`")) == seen
     warnings = [one for one in caplog.records if "delay_policy" in one.getMessage()]
     assert len(warnings) == bool(warned)
+
+
+def test_ons_sends_as_java(caplog: pytest.LogCaptureFixture) -> None:
+    with EmbeddedBroker(
+        clock=VirtualClock(), topics=["T"], tcp=False, profile="rocketmq-4.9"
+    ) as broker:
+        producer = ONSFactory.create_producer({"NAMESRV_ADDR": broker.namesrv_addr})
+        with producer:
+            message = ONSMessage("T", "TagA", b"x")
+            message.set_start_deliver_time(broker.clock.now_ms + 60_000)
+            producer.send(message)
+            assert broker.topics["T"].count() == 1
+    assert [one for one in caplog.records if "delay_policy" in one.getMessage()] == []
 
 
 def test_the_table_has_all_policies_and_their_default() -> None:
