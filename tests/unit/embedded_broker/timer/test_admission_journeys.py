@@ -74,7 +74,9 @@ def connect() -> Iterator[Connect]:
     with ExitStack() as ends:
 
         def connect_one(broker: EmbeddedBroker, **settings: object) -> DefaultMQProducer:
-            producer = DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr)
+            producer = DefaultMQProducer(
+                "P", namesrv_addr=broker.namesrv_addr, delay_policy="as_java"
+            )
             for name, value in settings.items():
                 setattr(producer, name, value)
             return ends.enter_context(producer)
