@@ -221,7 +221,7 @@ class Message:
         value is a decimal integer; `strict_reserved` refuses the first three as 5.x Java does.
 
         Raises ReservedPropertyError for RocketMQ's own names, ValueError for blank texts, for
-        U+0000 to U+0002 and for a delay that is no number or an instant before 2001 (seconds?),
+        U+0000 to U+0002 and for a delay that is no number or an instant before 1973-03 (seconds?),
         TypeError for anything but text.
         """
         _require_text(name, name)
@@ -276,7 +276,7 @@ class Message:
     def set_deliver_time_ms(self, epoch_ms: int) -> Self:
         """Ask for delivery at an instant, in epoch milliseconds. The past means at once.
 
-        An instant before 2001 is refused, since it was probably counted in seconds.
+        An instant before March 1973 is refused, since it was probably counted in seconds.
         The caller's clock names the instant and the broker's decides when it has come: a client
         that is an hour ahead waits an hour longer. `set_delay_time_ms` counts on the broker's.
         """

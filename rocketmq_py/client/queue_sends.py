@@ -45,7 +45,7 @@ _PLAIN: Final = {
     for name, number in (
         (Prop.TIMER_DELAY_MS, "[1-9][0-9]{0,14}"),
         (Prop.TIMER_DELAY_SEC, "[1-9][0-9]{0,14}"),
-        (Prop.TIMER_DELIVER_MS, "[1-9][0-9]{12,14}"),  # after 2001
+        (Prop.TIMER_DELIVER_MS, "[1-9][0-9]{12,14}"),  # in milliseconds
         (Prop.DELAY, "[1-9]|1[0-8]"),
     )
 }

@@ -90,7 +90,7 @@ class RawMessages:
     """Names that a user property may not have."""
 
     MILLISECONDS_FROM = MILLISECONDS_FROM
-    """Epoch milliseconds of an instant below this, 2001, were probably meant as seconds."""
+    """Epoch milliseconds of an instant below this, in 1973, were probably meant as seconds."""
 
     CRC_MASK = CRC_MASK
     crc32 = staticmethod(crc32)

@@ -213,14 +213,14 @@ class Delay(NamedTuple):
 def looks_like_seconds(epoch_ms: int) -> bool:
     """Whether a caller probably passed epoch seconds where milliseconds are wanted.
 
-    As milliseconds the number is before 2001, as seconds it is any time until the year 32971. 0 is
+    As milliseconds the number is before March 1973, as seconds any time until the year 5138. 0 is
     neither: it says that no time is meant.
     """
     return 0 < epoch_ms < MILLISECONDS_FROM
 
 
-MILLISECONDS_FROM: Final = 978_307_200_000
-"""2001-01-01 UTC in epoch milliseconds: from here on nobody has counted seconds."""
+MILLISECONDS_FROM: Final = 100_000_000_000
+"""1973-03-03 UTC in epoch milliseconds: from here on nobody has counted seconds."""
 
 
 def refuse_seconds(kind: DelayKind, epoch_ms: int) -> None:
@@ -230,8 +230,8 @@ def refuse_seconds(kind: DelayKind, epoch_ms: int) -> None:
     """
     if not kind.is_relative and looks_like_seconds(epoch_ms):
         advice = (
-            "a time before 2001 is hardly meant: epoch milliseconds are wanted, seconds must be "
-            "multiplied by 1000"
+            "a time before March 1973 is hardly meant: epoch milliseconds are wanted, seconds must "
+            "be multiplied by 1000"
         )
         raise DelayValueError(kind.value, epoch_ms, advice)
 

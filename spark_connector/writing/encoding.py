@@ -275,7 +275,7 @@ class _Rows:
             return
         if is_strict and name != "delay_ms":
             early = pc.less(cells, RawMessages.MILLISECONDS_FROM)
-            why = f"{name} is before 2001: epoch milliseconds are wanted (see delayPolicy)"
+            why = f"{name} is before March 1973: epoch milliseconds are wanted (see delayPolicy)"
             self._refuse(pc.and_(pc.greater(cells, 0), early), why)
         if not options.max_delay_ms:
             return
