@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         FileCredentials,
         RotatingCredentials,
     )
+    from rocketmq_py.client.delay_policy import DelayPolicy
     from rocketmq_py.client.hooks import (
         CheckForbiddenContext,
         CheckForbiddenHook,
@@ -126,12 +127,7 @@ if TYPE_CHECKING:
     )
     from rocketmq_py.message import Message, MessageBatch, MessageExt
     from rocketmq_py.producer.batch import BatchRefusedError, split_batch
-    from rocketmq_py.producer.config import (
-        DelayConflict,
-        PastDeliver,
-        ProducerConfig,
-        StartDeliverMode,
-    )
+    from rocketmq_py.producer.config import ProducerConfig, StartDeliverMode
     from rocketmq_py.producer.fault import FaultTable
     from rocketmq_py.producer.halves import TransactionDelay
     from rocketmq_py.producer.producer import DefaultMQProducer
@@ -173,6 +169,7 @@ _NAMES_OF = {
     "client.credentials": (
         "CredentialsProvider EnvironmentCredentials FileCredentials RotatingCredentials"
     ),
+    "client.delay_policy": "DelayPolicy",
     "client.hooks": (
         "CheckForbiddenContext CheckForbiddenHook EndTransactionContext EndTransactionHook "
         "RPCHook SendMessageContext SendMessageHook"
@@ -218,7 +215,7 @@ _NAMES_OF = {
     ),
     "message": "Message MessageBatch MessageExt",
     "producer.batch": "BatchRefusedError split_batch",
-    "producer.config": "DelayConflict PastDeliver ProducerConfig StartDeliverMode",
+    "producer.config": "ProducerConfig StartDeliverMode",
     "producer.fault": "FaultTable",
     "producer.producer": "DefaultMQProducer",
     "producer.selection": (
@@ -286,12 +283,12 @@ __all__ = [
     "DefaultMQProducer",
     "DefaultMQPushConsumer",
     "Delay",
-    "DelayConflict",
     "DelayConflictError",
     "DelayKind",
     "DelayLevel",
     "DelayOffsets",
     "DelayOutOfRangeError",
+    "DelayPolicy",
     "DelayValueError",
     "Delivery",
     "DeliveryEndedError",
@@ -328,7 +325,6 @@ __all__ = [
     "NameServerUnavailableError",
     "NoRouteError",
     "NotStartedError",
-    "PastDeliver",
     "PermissionDeniedError",
     "ProducerConfig",
     "PushConsumerConfig",

@@ -8,12 +8,11 @@ exported from here too. This module must not know connections, routes or setting
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, Self
+from typing import Self
 
 from attrs import define, field, fields
 
 from rocketmq_py.errors import DelayConflictError, ReservedPropertyError, UnsupportedOperationError
-from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol import delay as delays
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX, decompress
 from rocketmq_py.protocol.delay import Delay, DelayKind
@@ -30,10 +29,7 @@ from rocketmq_py.protocol.properties import (
 )
 from rocketmq_py.protocol.sysflag import COMPRESSED, without_compression
 
-logger = get_logger(__name__)
-
 _TRUE = "true"
-_conflict_was_told = False
 
 _FORWARDED_SYSTEM_PROPERTIES = frozenset({Prop.KEYS, Prop.TAGS, Prop.WAIT, Prop.BUYER_ID})
 """Of all reserved names, those that the first sender chose."""
@@ -225,7 +221,7 @@ class Message:
         value is a decimal integer; `strict_reserved` refuses the first three as 5.x Java does.
 
         Raises ReservedPropertyError for RocketMQ's own names, ValueError for blank texts, for
-        U+0000 to U+0002 and for a delay that is no number or an instant before 2001 (seconds?),
+        U+0000 to U+0002 and for a delay that is no number or an instant before 1973-03 (seconds?),
         TypeError for anything but text.
         """
         _require_text(name, name)
@@ -253,7 +249,7 @@ class Message:
     def set_delay_time_level(self, level: int) -> Self:
         """Ask for a delay level, 1 to 18 on an unchanged broker (`DelayLevel`).
 
-        0 and below mean no delay; the broker lowers a level that is above its highest.
+        0 means no delay. Below 0, and above 18, a send does what ``delay_policy`` says.
         """
         return self._ask(Delay.of(DelayKind.LEVEL, level))
 
@@ -280,7 +276,7 @@ class Message:
     def set_deliver_time_ms(self, epoch_ms: int) -> Self:
         """Ask for delivery at an instant, in epoch milliseconds. The past means at once.
 
-        An instant before 2001 is refused, since it was probably counted in seconds.
+        An instant before March 1973 is refused, since it was probably counted in seconds.
         The caller's clock names the instant and the broker's decides when it has come: a client
         that is an hour ahead waits an hour longer. `set_delay_time_ms` counts on the broker's.
         """
@@ -369,23 +365,6 @@ class Message:
             self.properties.pop(name, None)
         self._legacy_delays = ()
         return self
-
-    def check_delay_conflict(self, policy: Literal["warn", "error"] = "warn") -> None:
-        """Tell when several delays are set: a warning once per process, or DelayConflictError."""
-        global _conflict_was_told
-        names = delays.conflicts(self.properties)
-        if not names:
-            return
-        if policy == "error":
-            delays.refuse_conflicts(self.properties)
-        if not _conflict_was_told:
-            _conflict_was_told = True
-            logger.warning(
-                "delay_conflict topic=%s: %s wins over %s; set one delay only (said once)",
-                self.topic,
-                names[0],
-                ", ".join(names[1:]),
-            )
 
     # --- Java's spelling, for ported programs ---
 

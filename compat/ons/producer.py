@@ -128,6 +128,7 @@ class Producer(Client):
                 ),
                 vip_channel_enabled=switch_of(settings, PropertyKeyConst.isVipChannelEnabled),
                 credentials=self.credentials_source,
+                delay_policy="as_java",
                 max_delay=max_delay_of(settings),
                 **self._instance_settings,
             )

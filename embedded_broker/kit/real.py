@@ -119,9 +119,11 @@ def version_at(namesrv_addr: str) -> tuple[int, ...] | None:
 
     def tells() -> bool:
         cluster = admin.examine_broker_cluster_info(namesrv_addr)
-        address = next(iter(cluster.broker_addr_table.values())).broker_addrs[MASTER_ID]
-        told.append(admin.fetch_broker_runtime_stats(address).get("brokerVersionDesc", ""))
-        return True
+        for broker in cluster.broker_addr_table.values():  # none, while it registers anew
+            address = broker.broker_addrs[MASTER_ID]
+            told.append(admin.fetch_broker_runtime_stats(address).get("brokerVersionDesc", ""))
+            return True
+        return False
 
     with DefaultMQAdminExt(timeout_millis=2_000) as admin:
         wait_until(tells, "the broker tells its version", timeout=10.0)

@@ -21,7 +21,6 @@ from rocketmq_py.administration.table import (
     RUNTIME,
     TIMER_CHECK_POINT,
     TIMER_COUNTS,
-    version_text,
 )
 from rocketmq_py.administration.values import (
     BrokerRuntime,
@@ -32,6 +31,7 @@ from rocketmq_py.administration.values import (
     moment,
 )
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import version_text
 
 _NAME: Final = re.compile(r"[\w.]+", re.ASCII)
 _LINE_ENDS: Final = re.compile(r"[\r\n\\]")

@@ -21,7 +21,6 @@ from rocketmq_py.administration.table import (
     PUT_GROUP,
     REQUEST_MODE,
     RUNNING_INFO,
-    version_text,
 )
 from rocketmq_py.administration.values import (
     ConsumedNow,
@@ -47,7 +46,7 @@ from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.groups import Connection, SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.bodies.pop import POP, PULL, MessageRequestMode
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import ResponseCode, version_text
 from rocketmq_py.protocol.names import group_problem
 from rocketmq_py.send_result import MessageQueue
 

@@ -41,7 +41,7 @@ from rocketmq_py.protocol.bodies.topics import (
     TopicRouteData,
     TopicStatsTable,
 )
-from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode, version_text
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers import Header
 from rocketmq_py.protocol.headers.access import (
@@ -132,18 +132,6 @@ class Row(Generic[_T]):
                 self.code.name, self.code, version, self.since, answer.remark, address
             )
         return self.read(answer, address)
-
-
-def version_text(number: int) -> str:
-    """Give the release of a number: ``5.3.3``, or the number where it names none.
-
-    >>> version_text(479), version_text(10_000)
-    ('5.3.3', '10000')
-    """
-    try:
-        return MQVersion(number).name.removeprefix("V").replace("_", ".")
-    except ValueError:
-        return str(number)
 
 
 def _document(kind: type[_D]) -> Read[_D]:

@@ -8,6 +8,7 @@ that is ``instance.py``.
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
+from typing import Any
 
 from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.asking import Address, Asker, Question, nothing
@@ -15,6 +16,7 @@ from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.errors import MQBrokerException
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import UnregisterClientRequestHeader
 
 UNREGISTER_TIMEOUT_MS = 1_000
@@ -46,7 +48,12 @@ def heartbeat_body(
 
 
 def send_heartbeat(
-    asker: Asker, absences: Absences, address: str, body: bytes, timeout_ms: float
+    asker: Asker,
+    absences: Absences,
+    address: str,
+    body: bytes,
+    timeout_ms: float,
+    read: Callable[[RemotingCommand, str], object] = nothing,
 ) -> Future[None]:
     """Send one heartbeat to one broker; the future is done when it has answered or failed."""
 
@@ -56,7 +63,7 @@ def send_heartbeat(
         else:
             absences.failed(address, "heartbeat", error)
 
-    question = Question(Address(address), RequestCode.HEART_BEAT, nothing, body=body)
+    question = Question(Address(address), RequestCode.HEART_BEAT, read, body=body)
     return _reported(asker.ask(question, timeout_ms), report)
 
 
@@ -79,11 +86,11 @@ def unregister(
     return _reported(asker.ask(question, UNREGISTER_TIMEOUT_MS), report)
 
 
-def _reported(answer: Future[None], report: Callable[[BaseException | None], None]) -> Future[None]:
+def _reported(answer: Future[Any], report: Callable[[BaseException | None], None]) -> Future[None]:
     """Return a future that is done when the outcome of a call is reported; it never fails."""
     told: Future[None] = Future()
 
-    def ended(call: Future[None]) -> None:
+    def ended(call: Future[Any]) -> None:
         try:
             report(call.exception())
         finally:

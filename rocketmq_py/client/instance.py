@@ -19,6 +19,7 @@ from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.activity import Activity
 from rocketmq_py.client.asking import Asker
 from rocketmq_py.client.background import GrowingPool, Timer, TimerHandle, WorkerPool
+from rocketmq_py.client.broker_versions import BrokerVersions
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.client.heartbeat import Told, heartbeat_body, send_heartbeat, unregister
@@ -133,6 +134,7 @@ class ClientInstance:
             run_user_code=self.submit_callback,
         )
         self._asker = Asker(self)
+        self.broker_versions = BrokerVersions(self._asker, client_id)
         self.routes = RouteTable(
             self.remoting, self.config, self.name_servers, on_change=self._on_route_change
         )
@@ -388,7 +390,8 @@ class ClientInstance:
         unit_mode = self.config.unit_mode
         body = heartbeat_body(self.client_id, producers, consumers.values(), unit_mode=unit_mode)
         timeout_ms = self.config.mq_client_api_timeout
-        return send_heartbeat(self._asker, self.absences, address, body, timeout_ms)
+        note = self.broker_versions.note
+        return send_heartbeat(self._asker, self.absences, address, body, timeout_ms, note)
 
     def _in_background(self, task: Callable[[], None]) -> Callable[[], None]:
         """Wrap a blocking periodic task: off the timer thread, and never twice at a time."""
@@ -479,6 +482,7 @@ class ClientInstance:
 
     def _on_lost(self, address: str) -> None:
         """Let consumers know that a connection has ended, on the thread that has seen it."""
+        self.broker_versions.forget(address)
         self._each_consumer("the end of a connection", lambda one: one.connection_lost(address))
 
     def _on_route_change(self, topic: str) -> None:

@@ -10,12 +10,14 @@ or retries: a caller that wants another try makes one.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TypeAlias, Unpack
 
 from rocketmq_py.client.asking import Address, Asker, Broker, Question
 from rocketmq_py.client.call_bodies import CallBodies
 from rocketmq_py.client.caller import Caller
-from rocketmq_py.client.fan_out import mapped, value_of
+from rocketmq_py.client.delay_policy import DelayPolicy
+from rocketmq_py.client.fan_out import fail, mapped, value_of
 from rocketmq_py.client.queue_pulls import PulledRun, pull_calls, pull_of
 from rocketmq_py.client.queue_requests import (
     Boundary,
@@ -27,7 +29,16 @@ from rocketmq_py.client.queue_requests import (
     offset_at,
     pull_fields,
 )
-from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendRun, calls_of, send_of
+from rocketmq_py.client.queue_sends import (
+    RawSend,
+    RunOutcome,
+    SendRun,
+    asks_for_delay,
+    calls_of,
+    refused_delays,
+    send_of,
+    with_refused,
+)
 from rocketmq_py.client.recalling import recall_question
 from rocketmq_py.client.topic_questions import (
     Bounds,
@@ -40,6 +51,7 @@ from rocketmq_py.client.topic_questions import (
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings, shown_name_servers
 from rocketmq_py.errors import (
+    ClientClosedError,
     ConfigError,
     MQClientException,
     NameServerUnavailableError,
@@ -457,17 +469,43 @@ class QueueAccess(Caller):
         sys_flag: int = 0,
         batch: bool = False,
         timeout_ms: int = 3_000,
+        delay_policy: DelayPolicy = "strict",
     ) -> Future[RawSend]:
         """Send a body as it is to a queue (310); ``batch`` (320): it is an encoded batch body.
 
         ``properties`` is the encoded text (name U+0001 value U+0002 ...) and must hold the
-        message's id, UNIQ_KEY; in a batch each item has its own. Nothing is checked or compressed
-        here: what the broker refuses comes back as `MQBrokerException` in the future.
+        message's id, UNIQ_KEY; in a batch each item has its own. Of all that is checked and
+        compressed by producers nothing is here but the delay, by ``delay_policy``: what it refuses
+        comes back as `DelayValueError` in the future, what the broker refuses as
+        `MQBrokerException`. What is in a batch is not looked at.
         """
-        run = SendRun(queue, (body,), (properties,), flag, sys_flag, batch)
+        run = SendRun(queue, (body,), (properties,), flag, sys_flag, batch, delay_policy)
         topic = self._wire(queue.topic)
+        if asks_for_delay(run):
+            return self._send_judged(run, timeout_ms)
         question = send_of(run, self.producer_group, topic, unit_mode=self.unit_mode)
         return self._asker.ask(question, timeout_ms)
+
+    def _send_judged(self, run: SendRun, timeout_ms: int) -> Future[RawSend]:
+        """Send a run of one message, in background where its broker is asked for its version."""
+        result: Future[RawSend] = Future()
+
+        def told(outcome: RunOutcome) -> None:
+            (one,) = outcome
+            if not result.set_running_or_notify_cancel():
+                return  # the caller gave up
+            if one.stored is not None:
+                result.set_result(one.stored)
+            else:
+                result.set_exception(one.error)
+
+        send = partial(self.send_run, run, told, timeout_ms=timeout_ms)
+        address = self.address_of(run.queue.broker_name, only_this=True)
+        if address is not None and self._instance.broker_versions.is_known(address):
+            send()
+        elif not self._instance.submit_background(send):
+            fail(result, ClientClosedError("the client is shut down, or has too much to do"))
+        return result
 
     def send_run(
         self, run: SendRun, told: Callable[[RunOutcome], None], *, timeout_ms: int = 3_000
@@ -487,12 +525,19 @@ class QueueAccess(Caller):
 
         def ended(calls: Run) -> None:
             self._asker.look_after_all(calls.outcomes, topic)
-            told(RunOutcome(run.queue, topic, address, calls.outcomes))
+            outcomes = with_refused(calls.outcomes, refused)
+            told(RunOutcome(run.queue, topic, address, outcomes))
 
         try:
             master = Broker(topic, run.queue.broker_name, only_this=True)
             address = self._instance.routes.send_port(self._asker.address(master))
-            calls = calls_of(run, self.producer_group, topic, ended, unit_mode=self.unit_mode)
+            versions = self._instance.broker_versions
+            refused = refused_delays(run, topic, address, versions, timeout_ms)
+            if len(refused) == len(run):
+                told(RunOutcome(run.queue, topic, address, with_refused((), refused)))
+                return
+            sent = run.without(refused) if refused else run
+            calls = calls_of(sent, self.producer_group, topic, ended, unit_mode=self.unit_mode)
             self._instance.remoting.begin_run(address, calls, timeout_ms)
         except RocketMQError as error:
             told(RunOutcome.failed(run.queue, len(run), error))

@@ -8,16 +8,22 @@ on: ``queue_access.py`` for who sends, ``../transport/runs.py`` for how a run tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
+from typing import Final
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.asking import Broker, Question
+from rocketmq_py.client.broker_versions import BrokerVersions
+from rocketmq_py.client.delay_policy import DelayPolicy, judge, judge_broker, mentions_delay
 from rocketmq_py.clock import wall_ms
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.errors import DelayValueError, RocketMQError
 from rocketmq_py.protocol.codes import SEND_RESPONSE_STORED, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.delay_doubts import is_before_timers, timer_asked
 from rocketmq_py.protocol.frame import Buffer, Frame
 from rocketmq_py.protocol.header_form import HeaderForm
 from rocketmq_py.protocol.headers.send import (
@@ -25,8 +31,25 @@ from rocketmq_py.protocol.headers.send import (
     SendMessageResponseHeader,
     send_fields,
 )
+from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.send_result import MessageQueue, SendStatus
 from rocketmq_py.transport.runs import Outcome, Run
+
+_MARKS_OF_DELAYS: Final = ("DELAY\x01", "TIMER_", Prop.START_DELIVER_TIME)
+"""What stands in every encoded text that `delay_doubts.concerns_delay`, in capital letters."""
+_ITEM_END: Final = "\x02"
+
+
+_PLAIN: Final = {
+    name: re.compile(f"{_ITEM_END}{name}\x01(?:{number})(?={_ITEM_END})").findall
+    for name, number in (
+        (Prop.TIMER_DELAY_MS, "[1-9][0-9]{0,14}"),
+        (Prop.TIMER_DELAY_SEC, "[1-9][0-9]{0,14}"),
+        (Prop.TIMER_DELIVER_MS, "[1-9][0-9]{12,14}"),  # in milliseconds
+        (Prop.DELAY, "[1-9]|1[0-8]"),
+    )
+}
+"""Find properties of a name whose number is beyond doubt."""
 
 
 @frozen
@@ -54,9 +77,19 @@ class SendRun:
     flag: int = 0
     sys_flag: int = 0
     batch: bool = False
+    delay_policy: DelayPolicy = "strict"
 
     def __len__(self) -> int:
         return len(self.bodies)
+
+    def without(self, numbers: Container[int]) -> SendRun:
+        """Return a run of the other messages."""
+        kept = [number for number in range(len(self)) if number not in numbers]
+        return evolve(
+            self,
+            bodies=[self.bodies[number] for number in kept],
+            properties=[self.properties[number] for number in kept],
+        )
 
 
 @frozen
@@ -115,6 +148,85 @@ class RunOutcome(Sequence[SendOutcome]):
             return SendOutcome(stored(answer, self._queue, self._topic, self._address), None)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever asks
             return SendOutcome(None, error)
+
+
+def asks_for_delay(run: SendRun) -> bool:
+    """Whether the delays of a run's messages must be judged; what is in a batch is not looked at.
+
+    Not under a policy by which nothing follows.
+    """
+    return _is_judged(run) and _marks_in("".join(run.properties)) > 0
+
+
+def refused_delays(
+    run: SendRun, topic: str, address: str, versions: BrokerVersions, timeout_ms: float
+) -> dict[int, RocketMQError]:
+    """Judge the delays of a run's messages; returns why some are not sent, by their numbers.
+
+    May ask the broker for its version; raises what `BrokerVersions.of` does.
+    """
+    refused: dict[int, RocketMQError] = {}
+    if not _is_judged(run):
+        return refused
+    texts = _ITEM_END.join(("", *run.properties, ""))
+    marks = _marks_in(texts)
+    plain = _plain_kind(texts, marks) if marks else Prop.DELAY
+    if plain == Prop.DELAY or (
+        plain is not None and not is_before_timers(versions.of(address, timeout_ms))
+    ):
+        return refused
+    policy = run.delay_policy
+    for number, text in enumerate(run.properties):
+        properties = decode_properties(text)
+        if not mentions_delay(properties):
+            continue
+        shown = partial(_id_in, properties)
+        try:
+            judge(policy, topic, properties, shown)
+            timer = timer_asked(properties)
+            if timer is not None:
+                version = versions.of(address, timeout_ms)
+                judge_broker(policy, topic, timer, shown, address, version)
+        except DelayValueError as error:
+            refused[number] = error
+    return refused
+
+
+def _is_judged(run: SendRun) -> bool:
+    return run.delay_policy != "as_java" and not run.batch
+
+
+def _marks_in(texts: str) -> int:
+    """Count what might belong to a delay in encoded properties."""
+    capitals = texts.upper()
+    return sum(map(capitals.count, _MARKS_OF_DELAYS))
+
+
+def _plain_kind(texts: str, marks: int) -> str | None:
+    """Return the property by which all messages ask, if that is one, and each is beyond doubt.
+
+    A glance at all together: a table's rows are such messages, and to judge each by itself would
+    cost as much as to send it.
+    """
+    for name, finds in _PLAIN.items():
+        if texts.count(f"{_ITEM_END}{name}\x01") == marks:
+            return name if len(finds(texts)) == marks else None
+    return None
+
+
+def _id_in(properties: Mapping[str, str]) -> str:
+    return properties.get(Prop.UNIQ_KEY, "without an id")
+
+
+def with_refused(
+    outcomes: Sequence[Outcome], refused: Mapping[int, RocketMQError]
+) -> Sequence[Outcome]:
+    """Put what was not sent back in its place among the outcomes of the others."""
+    if not refused:
+        return outcomes
+    others = iter(outcomes)
+    count = len(outcomes) + len(refused)
+    return [refused[number] if number in refused else next(others) for number in range(count)]
 
 
 def calls_of(

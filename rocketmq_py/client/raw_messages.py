@@ -13,6 +13,8 @@ from rocketmq_py.client.pool import local_address
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX, compress
+from rocketmq_py.protocol.delay import MILLISECONDS_FROM
+from rocketmq_py.protocol.delay_doubts import misspelt
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.inner_batch import unwrapped_records
 from rocketmq_py.protocol.message_codec import MAGIC_V1, decode_record
@@ -87,6 +89,9 @@ class RawMessages:
     RESERVED_PROPERTIES = RESERVED
     """Names that a user property may not have."""
 
+    MILLISECONDS_FROM = MILLISECONDS_FROM
+    """Epoch milliseconds of an instant below this, in 1973, were probably meant as seconds."""
+
     CRC_MASK = CRC_MASK
     crc32 = staticmethod(crc32)
     """The CRC32 of a body. A record has what `CRC_MASK` leaves of it."""
@@ -145,6 +150,11 @@ class RawMessages:
     def property_problem(name: str, value: str) -> str | None:
         """Say why a user may not write this property, or None. Reserved names are not checked."""
         return user_text_problem(name, value)
+
+    @staticmethod
+    def misspelt_delay(name: str) -> str | None:
+        """Say why a property of this name delays nothing although it looks so, or None."""
+        return misspelt(name)
 
     @staticmethod
     def hash_of_key(key: str) -> int:

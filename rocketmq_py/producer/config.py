@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from attrs import Attribute, define, field, setters
 
+from rocketmq_py.client.delay_policy import DELAY_POLICIES, DelayPolicy
 from rocketmq_py.config import (
     UNLIMITED,
     TracedConfig,
@@ -36,8 +37,6 @@ from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
 StartDeliverMode = Literal["auto", "always", "never"]
-DelayConflict = Literal["warn", "error"]
-PastDeliver = Literal["immediate", "error"]
 
 
 def _as_set(codes: Iterable[int]) -> frozenset[int]:
@@ -110,12 +109,14 @@ class ProducerConfig(TracedConfig):
     translate_start_deliver_time
         ``auto`` and ``always``: a message that carries only ``__STARTDELIVERTIME`` is also given
         ``TIMER_DELIVER_MS``; ``never``: for vendor brokers that refuse it.
-    delay_conflict
-        Two kinds of delay on one message: ``warn`` once, or ``error``.
+    delay_policy
+        A delay that will not be kept, such as a level of 19, two delays on one message, a misspelt
+        ``TIMER_...`` property, or a timer at a broker before 5.0: ``strict``: `DelayValueError`,
+        and nothing is sent; ``warn``: one warning for the message, which is sent; ``as_java``: sent
+        without a word, as Java clients do. The tutorial has all cases. A delivery time in the past
+        is always sent, and delivered at once.
     max_delay
         Longest delay that this client sends; None = the broker decides.
-    past_deliver
-        A delivery time in the past: ``immediate``, or ``error``.
     strict_reserved
         Refuse messages whose delay was given by a reserved user property, as 5.x clients do.
     """
@@ -167,9 +168,6 @@ class ProducerConfig(TracedConfig):
     translate_start_deliver_time: StartDeliverMode = field(
         default="auto", metadata=setting(one_of("auto", "always", "never"))
     )
-    delay_conflict: DelayConflict = field(default="warn", metadata=setting(one_of("warn", "error")))
+    delay_policy: DelayPolicy = field(default="strict", metadata=setting(one_of(*DELAY_POLICIES)))
     max_delay: timedelta | None = field(default=None, metadata=setting(_a_positive_span))
-    past_deliver: PastDeliver = field(
-        default="immediate", metadata=setting(one_of("immediate", "error"))
-    )
     strict_reserved: bool = field(default=False, metadata=setting(switch))

@@ -20,6 +20,7 @@ from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook
 from rocketmq_py.errors import (
     ClientClosedError,
     DelayConflictError,
+    DelayValueError,
     IllegalStateError,
     MQClientException,
     NotStartedError,
@@ -394,7 +395,7 @@ class Halves:
 
 def _not_stored(error: BaseException, message: Message) -> BaseException:
     """Give the error of a half message that was not stored."""
-    if isinstance(error, (MQClientException, ClientClosedError)):
+    if isinstance(error, (MQClientException, ClientClosedError, DelayValueError)):
         return error
     if not isinstance(error, RocketMQError):
         return error

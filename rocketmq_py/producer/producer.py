@@ -111,8 +111,9 @@ class DefaultMQProducer(ProducerConfig, ProducerLife):
         ``timeout`` in ms covers all attempts (default ``send_msg_timeout``). With ``queue`` or
         ``selector`` (called with all queues, the message and ``arg``) there is one attempt only.
         Raises `SendFailedError` after the last attempt, `MQBrokerException` for a refusal that no
-        other broker would mend, `MQClientException` for what cannot be sent, `TypeError` for
-        another argument of a wrong type.
+        other broker would mend, `MQClientException` for what cannot be sent, `DelayValueError` for
+        a delay that will not be kept (``delay_policy``), `TypeError` for another argument of a
+        wrong type.
         """
         engine = self._running()
         timeout_ms = self.send_msg_timeout if timeout is None else checked_timeout(timeout)
@@ -192,7 +193,7 @@ class DefaultMQProducer(ProducerConfig, ProducerLife):
     ) -> None:
         """Write the message to a broker's connection and return: nobody says whether it arrived.
 
-        Raises for state, validation, route and connection.
+        Raises for state, validation, route and connection, and as `send` for a delay.
         """
         engine = self._running()
         outgoing = engine.kernel.prepare(message)

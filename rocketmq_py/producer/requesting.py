@@ -16,6 +16,7 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     BodyError,
     ClientClosedError,
+    DelayValueError,
     MQClientException,
     RequestTimeoutException,
     TooManySendsError,
@@ -153,7 +154,7 @@ class _Request:
         """Take what became of the send."""
         if error is None:
             self._is_sent = True
-        elif isinstance(error, ClientClosedError):
+        elif isinstance(error, (ClientClosedError, DelayValueError)):
             self.end(None, error)
         else:
             failed = MQClientException(

@@ -16,6 +16,7 @@ from attrs import define, field
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.client.connections import Wait
+from rocketmq_py.client.delay_policy import judge_broker
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageContext, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
@@ -23,17 +24,24 @@ from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import (
     MQClientException,
     RemotingCommandException,
+    RemotingException,
     ReservedPropertyError,
     RocketMQError,
 )
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.config import ProducerConfig
-from rocketmq_py.producer.validation import check_body, check_message, encoded_properties
+from rocketmq_py.producer.validation import (
+    check_body,
+    check_delay,
+    check_message,
+    encoded_properties,
+)
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.compression import compress
-from rocketmq_py.protocol.delay import translate_start_deliver
+from rocketmq_py.protocol.delay import Delay, translate_start_deliver
+from rocketmq_py.protocol.delay_doubts import timer_asked
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.names import DEFAULT_REGION, is_retry_topic
@@ -69,6 +77,12 @@ def give_id(message: Message) -> str:
     return msg_id
 
 
+def _shown(message: Message) -> str:
+    """Name a message in a warning."""
+    keys = message.properties.get(Prop.KEYS)
+    return give_id(message) + ("" if keys is None else f" keys={keys}")
+
+
 @define(kw_only=True, eq=False)
 class Outgoing:
     """One message made ready: what all attempts of its send share."""
@@ -82,6 +96,8 @@ class Outgoing:
     body: bytes
     caller: Context = field(factory=copy_context)
     """The context variables of who sends: hooks see them, on whatever thread they run."""
+    timer: Delay | None = None
+    """A delay that a broker before 5.0 does not keep, until that has been judged and told."""
     extra: Mapping[str, str] = field(factory=dict)
     """What hooks have added to the properties for the present attempt."""
 
@@ -114,6 +130,7 @@ class SendKernel:
             return self._prepare_batch(message)
         config = self.config
         check_message(message, config)
+        check_delay(message, config, partial(_shown, message))
         msg_id = give_id(message)
         properties = translate_start_deliver(
             message.properties, config.translate_start_deliver_time
@@ -129,12 +146,16 @@ class SendKernel:
         code = RequestCode.SEND_MESSAGE_V2
         if Prop.MSG_TYPE in properties and properties[Prop.MSG_TYPE] == REPLY:
             code = RequestCode.SEND_REPLY_MESSAGE_V2
-        return self._outgoing(message, msg_id, properties, body, sys_flag, code)
+        outgoing = self._outgoing(message, msg_id, properties, body, sys_flag, code)
+        if config.delay_policy != "as_java":
+            outgoing.timer = timer_asked(properties)
+        return outgoing
 
     def _prepare_batch(self, batch: MessageBatch) -> Outgoing:
         config = self.config
         for message in batch:
             check_message(message, config)
+            check_delay(message, config, partial(_shown, message))
             encoded_properties(message.topic, message.properties)
         msg_id = ",".join([give_id(message) for message in batch])
         body = batch.encode()
@@ -245,6 +266,24 @@ class SendKernel:
             queue.topic, queue.broker_name, only_this=True, timeout_ms=timeout_ms, stop=self.stop
         )
         return routes.send_port(address)
+
+    def judge_delay(self, outgoing: Outgoing, address: str, timeout_ms: float) -> None:
+        """Judge a timer by the version of the broker that gets it, which may be asked for that.
+
+        Raises `DelayValueError` if the policy is strict and the broker too old, and what
+        `BrokerVersions.of` does.
+        """
+        timer = outgoing.timer
+        if timer is None:
+            return
+        try:
+            version = self.instance.broker_versions.of(address, timeout_ms)
+        except RemotingException as error:
+            error.request_left = False  # it was a question, and not the message
+            raise
+        policy, shown = self.config.delay_policy, partial(_shown, outgoing.message)
+        if judge_broker(policy, outgoing.topic, timer, shown, address, version):
+            outgoing.timer = None
 
     def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
         """Make the request of one attempt."""

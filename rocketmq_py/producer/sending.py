@@ -16,6 +16,7 @@ from rocketmq_py.client.hooks import SendMessageContext
 from rocketmq_py.client.last_sends import LastSends
 from rocketmq_py.errors import (
     ClientClosedError,
+    MQBrokerException,
     MQClientException,
     RemotingException,
     RocketMQError,
@@ -147,6 +148,13 @@ class Sender:
                 attempts.failed(error, asked=False)
                 queues = self._between(attempts, queues)
                 continue
+            if outgoing.timer is not None:
+                try:
+                    kernel.judge_delay(outgoing, address, attempts.left_ms)
+                except (RemotingException, MQBrokerException) as error:  # it told no version
+                    attempts.failed(error)
+                    queues = self._between(attempts, queues)
+                    continue
             # What a hook raises here ends the send: it is no failure of this broker.
             context = kernel.before(outgoing, queue, address, SYNC.name)
             wait = None if connected(address) is not None else attempts.share_of_time()
@@ -243,9 +251,10 @@ class Sender:
             queue = choose(queues)
         else:
             queue = self._selection.select(outgoing.topic, queues, None)
-        address = kernel.address_of(queue)
+        address, timeout_ms = kernel.address_of(queue), kernel.config.send_msg_timeout
+        kernel.judge_delay(outgoing, address, timeout_ms)
         context = kernel.before(outgoing, queue, address, ONEWAY)
-        command, timeout_ms = kernel.request(outgoing, queue), kernel.config.send_msg_timeout
+        command = kernel.request(outgoing, queue)
         try:
             kernel.instance.remoting.invoke_oneway(address, command, timeout_ms, kernel.stop)
         except Exception as error:
@@ -399,6 +408,8 @@ class _AsyncSend:
                 attempts.failed(error, asked=False)
                 self._go_on()
                 return
+        if outgoing.timer is not None and not self._is_judged(address, may_block=may_block):
+            return
         self._address = address
         self._context = kernel.before(outgoing, queue, address, ASYNC.name)
         command = kernel.request(outgoing, queue)
@@ -411,6 +422,21 @@ class _AsyncSend:
         except Exception as error:
             self._show(None, error)
             raise
+
+    def _is_judged(self, address: str, *, may_block: bool) -> bool:
+        """Judge a timer by the version of its broker; False: the send goes on somewhere else."""
+        kernel, outgoing, attempts = self._sender.kernel, self._outgoing, self._attempts
+        if not (may_block or kernel.instance.broker_versions.is_known(address)):
+            self._on_sender_thread()
+            return False
+        try:
+            kernel.judge_delay(outgoing, address, attempts.left_ms)
+        except (RemotingException, MQBrokerException) as error:  # it told no version
+            self._queue = None
+            attempts.failed(error)
+            self._go_on()
+            return False
+        return True
 
     def __call__(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
         """Take the outcome of the present attempt."""

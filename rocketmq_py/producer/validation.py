@@ -4,9 +4,10 @@
 Must not know routes or connections. The limits of the broker are its own business.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
+from rocketmq_py.client.delay_policy import judge, mentions_delay
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import (
     BodyError,
@@ -90,7 +91,7 @@ def checked_timeout(timeout: object) -> int:
 
 
 def check_message(message: Message, config: ProducerConfig) -> None:
-    """Raise `MQClientException` (13 for the body) or a delay error for what cannot be sent."""
+    """Raise `MQClientException`, 13 for the body, for what cannot be sent; see `check_delay`."""
     if not isinstance(message, Message):
         raise _no_message(message)
     check_topic(message.topic)
@@ -99,8 +100,35 @@ def check_message(message: Message, config: ProducerConfig) -> None:
     if Prop.INNER_MULTI_DISPATCH in properties and "/" in properties[Prop.INNER_MULTI_DISPATCH]:
         problem = f"INNER_MULTI_DISPATCH {properties[Prop.INNER_MULTI_DISPATCH]!r} holds a '/'"
         raise _illegal(problem, message.topic)
-    if not delay.DELAY_PROPERTIES.isdisjoint(properties):
-        _check_delay(message, config)
+
+
+def check_delay(message: Message, config: ProducerConfig, known_as: Callable[[], str]) -> None:
+    """Judge what a message asks of delays, by ``delay_policy`` and the limits of the settings.
+
+    ``known_as`` gives what a warning names the message by. Raises `DelayValueError`,
+    `DelayConflictError`, `ReservedPropertyError`.
+    """
+    properties = message.properties
+    if not mentions_delay(properties):
+        return
+    if config.strict_reserved:
+        for name in message.legacy_delays:
+            if name in delay.TIMER_REQUEST_PROPERTIES:
+                raise ReservedPropertyError(name)
+    judge(config.delay_policy, message.topic, properties, known_as)
+    if config.max_delay is not None:
+        _check_length(properties, config.max_delay)
+
+
+def _check_length(properties: Mapping[str, str], max_delay: timedelta) -> None:
+    try:
+        asked = delay.effective_delay(properties)
+    except DelayValueError:
+        return  # the broker says what it cannot read
+    now_ms = wall_ms()
+    if asked is not None and asked.due_ms(now_ms) - now_ms > max_delay // _MILLISECOND:
+        told = f"longer than this client's max_delay, {max_delay}"
+        raise DelayValueError(asked.kind.value, asked.value, told)
 
 
 def _no_message(thing: object) -> MQClientException:
@@ -138,35 +166,3 @@ def encoded_properties(topic: str, properties: Mapping[str, str]) -> str:
             topic,
         )
     return data.decode()
-
-
-def _check_delay(message: Message, config: ProducerConfig) -> None:
-    if config.strict_reserved:
-        for name in message.legacy_delays:
-            if name in delay.TIMER_REQUEST_PROPERTIES:
-                raise ReservedPropertyError(name)
-    message.check_delay_conflict(config.delay_conflict)
-    limited = config.max_delay is not None or config.past_deliver == "error"
-    try:
-        asked = delay.effective_delay(message.properties)
-    except DelayValueError:
-        if limited:
-            raise
-        return  # the broker says what it cannot read
-    if asked is None:
-        return
-    delay.refuse_seconds(asked.kind, asked.value)  # the program may have written the property
-    if not limited:
-        return
-    now_ms = wall_ms()
-    wait_ms = asked.due_ms(now_ms) - now_ms
-    if config.max_delay is not None and wait_ms > config.max_delay // _MILLISECOND:
-        raise DelayValueError(
-            asked.kind.value,
-            asked.value,
-            f"longer than this client's max_delay, {config.max_delay}",
-        )
-    if config.past_deliver == "error" and wait_ms < 0 and not asked.kind.is_relative:
-        raise DelayValueError(
-            asked.kind.value, asked.value, f"{-wait_ms} ms in the past, and past_deliver is 'error'"
-        )

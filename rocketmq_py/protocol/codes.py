@@ -78,6 +78,18 @@ class MQVersion(IntEnum):
     V5_3_4 = 481
 
 
+def version_text(number: int) -> str:
+    """Give the release of a number: ``5.3.3``, or the number where it names none.
+
+    >>> version_text(479), version_text(10_000)
+    ('5.3.3', '10000')
+    """
+    try:
+        return MQVersion(number).name.removeprefix("V").replace("_", ".")
+    except ValueError:
+        return str(number)
+
+
 class RequestCode(IntEnum):
     """What a request asks for."""
 

@@ -33,7 +33,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, IntEnum
 from typing import Final, Literal, NamedTuple
 
-from rocketmq_py.errors import ConfigError, DelayConflictError, DelayValueError
+from rocketmq_py.errors import ConfigError, DelayValueError
 from rocketmq_py.protocol.properties import OWN_TIMER_PROPERTIES, Prop
 
 INT64_MAX: Final = 2**63 - 1
@@ -42,6 +42,8 @@ _INT64_DIGITS: Final = 19
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECOND: Final = timedelta(seconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_MS: Final = timedelta.max // _MILLISECOND
+_LAST_MS: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 # --- asking --------------------------------------------------------------------------------
@@ -60,6 +62,13 @@ class DelayKind(Enum):
     def is_relative(self) -> bool:
         """Whether the time counts from the message's arrival at the broker."""
         return self is not DelayKind.DELIVER_AT and self is not DelayKind.START_DELIVER
+
+    @property
+    def python_form(self) -> str:
+        """What a Python program writes instead, for hints."""
+        if self is DelayKind.LEVEL:
+            return "DelayLevel"
+        return "delay=timedelta(...)" if self.is_relative else "deliver_at=datetime(...)"
 
 
 class DelayLevel(IntEnum):
@@ -120,13 +129,14 @@ class Delay(NamedTuple):
         """
         if isinstance(value, bool) or not isinstance(value, int):
             given = f"{type(value).__name__} {value!r}"
-            raise TypeError(f"{kind.value} takes an int, not {given}; see also delay=timedelta")
+            raise TypeError(f"{kind.value} takes an int, not {given}; see also {kind.python_form}")
         if kind is DelayKind.LEVEL:
             if not -INT32_MAX - 1 <= value <= INT32_MAX:
                 raise DelayValueError(kind.value, value, "a level is a 32-bit number")
             return cls(kind, value)
         if value < 0:
-            raise DelayValueError(kind.value, value, "a delay cannot be negative")
+            what = "a delay" if kind.is_relative else "a time"
+            raise DelayValueError(kind.value, value, f"{what} cannot be negative")
         largest = INT64_MAX // 1000 if kind is DelayKind.SEC else INT64_MAX
         if value > largest:
             raise DelayValueError(kind.value, value, f"the largest possible value is {largest}")
@@ -140,11 +150,8 @@ class Delay(NamedTuple):
         Delay(kind=<DelayKind.MS: 'TIMER_DELAY_MS'>, value=1500)
         """
         if not isinstance(delay, timedelta):
-            raise TypeError(
-                f"delay takes a timedelta such as timedelta(seconds={_seconds(delay)}), not "
-                f"{type(delay).__name__} {delay!r}"
-            )
-        return cls.of(DelayKind.MS, -(-delay // _MILLISECOND))
+            raise TypeError(f"delay takes a timedelta, not {_told(delay)}")
+        return cls.of(DelayKind.MS, min(_rounded_up(delay), _LONGEST_MS))
 
     @classmethod
     def at(cls, moment: datetime) -> "Delay":
@@ -154,11 +161,11 @@ class Delay(NamedTuple):
         1704067200000
         """
         if not isinstance(moment, datetime):
-            raise TypeError(f"deliver_at takes a datetime, not {type(moment).__name__} {moment!r}")
+            raise TypeError(f"deliver_at takes a datetime, not {_told(moment)}")
         if moment.utcoffset() is None:
             advice = "the datetime has no time zone: say tzinfo=UTC or .astimezone()"
             raise DelayValueError(DelayKind.DELIVER_AT.value, moment, advice)
-        return cls.of(DelayKind.DELIVER_AT, -(-(moment - _EPOCH) // _MILLISECOND))
+        return cls.of(DelayKind.DELIVER_AT, min(_rounded_up(moment - _EPOCH), _LAST_MS))
 
     @property
     def text(self) -> str:
@@ -206,14 +213,14 @@ class Delay(NamedTuple):
 def looks_like_seconds(epoch_ms: int) -> bool:
     """Whether a caller probably passed epoch seconds where milliseconds are wanted.
 
-    As milliseconds the number is before 2001, as seconds it is any time until the year 32971. 0 is
+    As milliseconds the number is before March 1973, as seconds any time until the year 5138. 0 is
     neither: it says that no time is meant.
     """
     return 0 < epoch_ms < MILLISECONDS_FROM
 
 
-MILLISECONDS_FROM: Final = 978_307_200_000
-"""2001-01-01 UTC in epoch milliseconds: from here on nobody has counted seconds."""
+MILLISECONDS_FROM: Final = 100_000_000_000
+"""1973-03-03 UTC in epoch milliseconds: from here on nobody has counted seconds."""
 
 
 def refuse_seconds(kind: DelayKind, epoch_ms: int) -> None:
@@ -223,8 +230,8 @@ def refuse_seconds(kind: DelayKind, epoch_ms: int) -> None:
     """
     if not kind.is_relative and looks_like_seconds(epoch_ms):
         advice = (
-            "a time before 2001 is hardly meant: epoch milliseconds are wanted, seconds must be "
-            "multiplied by 1000"
+            "a time before March 1973 is hardly meant: epoch milliseconds are wanted, seconds must "
+            "be multiplied by 1000"
         )
         raise DelayValueError(kind.value, epoch_ms, advice)
 
@@ -317,32 +324,26 @@ def has_delay(properties: Mapping[str, str]) -> bool:
 
 
 def conflicts(properties: Mapping[str, str]) -> list[str]:
-    """Name the delay properties that contradict each other, the winner first; mostly empty.
+    """Name the delay properties of a message that has several, the winner first; mostly empty.
 
-    ``TIMER_OUT_MS`` is among them when it silences a request. ``__STARTDELIVERTIME`` beside an
-    equal ``TIMER_DELIVER_MS`` is its translation and no contradiction.
+    One of them may say 0. ``TIMER_OUT_MS`` is among them when it silences a request.
+    ``__STARTDELIVERTIME`` beside an equal ``TIMER_DELIVER_MS`` is its translation and does not
+    count.
 
     >>> conflicts({"DELAY": "3", "TIMER_DELAY_SEC": "60"})
     ['DELAY', 'TIMER_DELAY_SEC']
     """
     if DELAY_PROPERTIES.isdisjoint(properties):
         return []
-    names = _asked(properties)
+    names = [kind.value for kind in DelayKind if kind.value in properties]
     start = properties.get(Prop.START_DELIVER_TIME)
-    if Prop.START_DELIVER_TIME in names and start == properties.get(Prop.TIMER_DELIVER_MS):
+    if start is not None and start == properties.get(Prop.TIMER_DELIVER_MS):
         names.remove(Prop.START_DELIVER_TIME)
-    if Prop.TIMER_OUT_MS in properties and names:
+    asked = _asked(properties)
+    names.sort(key=lambda name: name not in asked)  # the others keep their order
+    if Prop.TIMER_OUT_MS in properties and asked:
         names.insert(1 if names[0] == Prop.DELAY else 0, Prop.TIMER_OUT_MS)
     return names if len(names) > 1 else []
-
-
-def refuse_conflicts(properties: Mapping[str, str]) -> None:
-    """Raise DelayConflictError, naming winner and losers, if the message asks for two delays."""
-    names = conflicts(properties)
-    if names:
-        losers = ", ".join(names[1:])
-        reason = f"it would win over {losers}: set one delay only, or clear_delay() first"
-        raise DelayConflictError(names[0], properties[names[0]], reason)
 
 
 def translate_start_deliver(
@@ -357,12 +358,15 @@ def translate_start_deliver(
     the copy that is returned; the original property stays for vendor brokers and consumers. In
     every other case the same dict comes back, and the caller's dict is never changed. ``auto``
     leaves a vendor's cloud alone, which understands the name itself and may refuse unknown
-    timers. Raises DelayValueError when the value is no number.
+    timers. What is no number stays as it is.
     """
     text = properties.get(Prop.START_DELIVER_TIME)
     if text is None or mode == "never" or (mode == "auto" and vendor_cloud):
         return properties
-    delay = effective_delay(properties)
+    try:
+        delay = effective_delay(properties)
+    except DelayValueError:
+        return properties
     if delay is None or delay.kind is not DelayKind.START_DELIVER:
         return properties
     return {**properties, Prop.TIMER_DELIVER_MS: text}
@@ -513,6 +517,19 @@ def _level_ms(entry: str, text: str) -> int:
     raise ConfigError("messageDelayLevel", text, f"{entry!r} is no number followed by s, m, h or d")
 
 
-def _seconds(given: object) -> int | float:
-    """Give the seconds that somebody probably meant, for an example."""
-    return given if isinstance(given, int | float) else 60
+def _rounded_up(span: timedelta) -> int:
+    whole, rest = divmod(span, _MILLISECOND)
+    return whole + bool(rest)
+
+
+def _told(given: object) -> str:
+    """Show what is of a wrong type, and what may have been meant."""
+    if isinstance(given, datetime):
+        hint = "an instant is given as deliver_at"
+    elif isinstance(given, timedelta):
+        hint = "a span of time is given as delay"
+    elif isinstance(given, int | float):
+        hint = f"timedelta(seconds={given}) is a span, set_deliver_time_ms takes epoch milliseconds"
+    else:
+        hint = "see also set_delay_time_ms and set_deliver_time_ms"
+    return f"{type(given).__name__} {given!r}: {hint}"

@@ -196,6 +196,12 @@ delayLevel (W; 1 to 18) = unset
 delayConflict (W; error, first) = error
     What to do with a row that has several delay columns. `error`: the row is invalid. `first`: the
     first one counts, in the order `deliver_at`, `start_deliver_time`, `delay_ms`, `delay_level`.
+delayPolicy (W; strict, warn, as_java) = strict
+    What to do with a delay that will not be kept: a `delay_level` that is negative or above 18, a
+    time in seconds in place of milliseconds, a property whose name only looks like a delay
+    (`TIMER_DELAY_SECS`), and for a broker before 5.0, which would deliver at once, each delay but a
+    level. `strict`: the row is invalid; what only the broker's version tells fails the write.
+    `warn`: a line in the log of the worker for each such row, which is sent. `as_java`: it is sent.
 maxDelayMs (W; 0 or more) = 259200000
     Longest delay of a row. A row with a longer one is invalid, before anything is sent. The default
     is three days, as in brokers. Raise it together with the broker's `timerMaxDelaySec`. 0: no

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
-from rocketmq_py import DelayKind
+from rocketmq_py import DelayKind, DelayPolicy
 from rocketmq_py.raw import RawMessages
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, connection_of
@@ -37,6 +37,7 @@ class WriteOptions:
     deliver_at_ms: int | None
     delay_level: int | None
     delay_conflict: str
+    delay_policy: DelayPolicy
     max_delay_ms: int
     translate_start_deliver_time: str
     send_timeout_ms: int

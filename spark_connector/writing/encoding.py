@@ -46,7 +46,8 @@ class Encoded:
     """The rows of one batch, ready to be put into requests: all arrays have one element per row.
 
     ``alone`` says which rows no batch may hold: those with a delay (``delayed``), which a broker
-    would not look at, and those that a batch around them makes too large. ``routing_keys`` choose
+    would not look at, those with a property that looks like one, which is judged as they are sent,
+    and those that a batch around them makes too large. ``routing_keys`` choose
     the queue of a row without a queue id. ``problems`` names the rows that cannot be messages, and
     why; their other cells mean nothing.
     """
@@ -102,6 +103,12 @@ class _Rows:
     _count: int
     _now_ms: int
     problems: dict[int, str] = field(factory=dict, init=False)
+    odd: Array = field(init=False)
+    """Rows with a property that looks like a delay, where that is to be told and not refused."""
+
+    @odd.default
+    def _none_is_odd(self) -> Array:
+        return np.zeros(self._count, bool)
 
     def encoded(self, ids: Array, dedupe: str | None, first_row: int) -> Encoded:
         columns = self._columns
@@ -116,10 +123,11 @@ class _Rows:
         ]
         delay, delayed = self._delays()
         fragments.append(delay)
-        fragments += [
-            _fragment(name, self._checked(cells, f"column {name}"))
-            for name, cells in columns["extra"]
-        ]
+        for name, cells in columns["extra"]:
+            texts = self._checked(cells, f"column {name}")
+            if self._is_odd(name):
+                self._judge_name(name, pc.indices_nonzero(pc.is_valid(texts)))
+            fragments.append(_fragment(name, texts))
         has_key = "dedupe_key" in columns
         if "properties" in columns:
             entries = columns["properties"]
@@ -147,7 +155,7 @@ class _Rows:
             properties,
             self._flags(),
             delayed,
-            delayed | (_item_sizes(bodies, properties) > BATCH_BYTES_MOST),
+            delayed | self.odd | (_item_sizes(bodies, properties) > BATCH_BYTES_MOST),
             queue_ids,
             columns.get("broker_name"),
             columns.get("sharding_key" if self._options.route_by_key == "none" else "keys"),
@@ -259,10 +267,16 @@ class _Rows:
 
     def _check_delay(self, name: str, cells: Array) -> None:
         options = self._options
+        is_strict = options.delay_policy == "strict"
         if name == "delay_level":
-            wrong = pc.or_(pc.less(cells, 0), pc.greater(cells, LEVELS))
-            self._refuse(wrong, f"delay_level must be 1 to {LEVELS}")
+            if is_strict:
+                wrong = pc.or_(pc.less(cells, 0), pc.greater(cells, LEVELS))
+                self._refuse(wrong, f"delay_level must be 1 to {LEVELS} (see delayPolicy)")
             return
+        if is_strict and name != "delay_ms":
+            early = pc.less(cells, RawMessages.MILLISECONDS_FROM)
+            why = f"{name} is before March 1973: epoch milliseconds are wanted (see delayPolicy)"
+            self._refuse(pc.and_(pc.greater(cells, 0), early), why)
         if not options.max_delay_ms:
             return
         limit = options.max_delay_ms
@@ -275,7 +289,10 @@ class _Rows:
         )
 
     def _delay_fragment(self, name: str, cells: Array) -> Array:
-        """Give the property text, "" for zero and below (at once), null for null."""
+        """Give the property text, "" for zero and below (at once), null for null.
+
+        A negative level is written: whoever sends it tells that it delays nothing.
+        """
         texts = cells.cast(pa.string())
         written = pc.binary_join_element_wise(
             f"{_PROPERTY_OF[name]}{NAME_END}", texts, VALUE_END, ""
@@ -283,7 +300,8 @@ class _Rows:
         if name == "start_deliver_time" and self._options.translate_start_deliver_time != "never":
             both = f"{_PROPERTY_OF['deliver_at']}{NAME_END}"
             written = pc.binary_join_element_wise(written, both, texts, VALUE_END, "")
-        return pc.if_else(pc.greater(cells, 0), written, pa.scalar("", pa.string()))
+        asks = pc.not_equal if name == "delay_level" else pc.greater
+        return pc.if_else(asks(cells, 0), written, pa.scalar("", pa.string()))
 
     # --- ids and user properties -----------------------------------------------------------------
 
@@ -319,6 +337,9 @@ class _Rows:
                 "columns: use reservedProperties=drop"
             )
             self._refuse_rows(row_of.filter(reserved), why)
+        for name in pc.unique(names).to_pylist():
+            if name is not None and self._is_odd(name):
+                self._judge_name(name, row_of.filter(pc.equal(names, name)))
         self._refuse_rows(row_of.filter(pc.is_null(values)), "properties holds a null value")
         for cells, what in ((names, "name"), (values, "value")):
             wrong = pc.or_(
@@ -334,6 +355,19 @@ class _Rows:
         counts = np.bincount(row_of.to_numpy(zero_copy_only=False), minlength=self._count)
         first = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
         return pc.binary_join(pa.ListArray.from_arrays(pa.array(first), items), "")
+
+    def _is_odd(self, name: str) -> bool:
+        """Whether a property of this name looks like a delay, which is no delay."""
+        is_judged = self._options.delay_policy != "as_java"
+        return is_judged and RawMessages.misspelt_delay(name) is not None
+
+    def _judge_name(self, name: str, rows: Array) -> None:
+        """Refuse rows that have such a property, or let them be told as they are sent."""
+        if self._options.delay_policy == "strict":
+            why = RawMessages.misspelt_delay(name)
+            self._refuse_rows(rows, f"property {name}: {why} (see delayPolicy)")
+        else:
+            self.odd[rows.to_numpy(zero_copy_only=False)] = True
 
     def _utf8(self, values: Array, row_of: Array) -> Array:
         try:

@@ -10,6 +10,7 @@ from attrs import frozen
 from rocketmq_py import (
     DelayKind,
     DelayOutOfRangeError,
+    DelayValueError,
     InvalidDelayError,
     MQBrokerException,
     MQClientException,
@@ -35,6 +36,7 @@ _PERMANENT = (
     NoRouteError,
     PermissionDeniedError,
     TopicNotExistError,
+    DelayValueError,
     InvalidDelayError,
     DelayOutOfRangeError,
     WeaklyStoredError,
@@ -94,7 +96,9 @@ def is_permanent(error: Exception) -> bool:
 
 
 def explained(error: Exception, topic: str, rows: int, properties: str) -> Exception:
-    """Return what a user can do about rows that the broker calls illegal (13)."""
+    """Return what a user can do about rows that the broker calls illegal (13), or the client."""
+    if isinstance(error, DelayValueError):
+        return InvalidRowError(f"{rows} rows of topic {topic}: {error} (option delayPolicy)")
     if not isinstance(error, MQBrokerException) or error.response_code != MESSAGE_ILLEGAL:
         return error
     text = f"the broker refuses {rows} rows of topic {topic} for good: {error}"

@@ -140,6 +140,7 @@ class Window:
             request.flag,
             request.sys_flag,
             request.batch,
+            self._options.delay_policy,
         )
         self._access.send_run(run, told, timeout_ms=self._options.send_timeout_ms)
 

@@ -2,9 +2,9 @@
 
 `check_columns` judges a schema when the write is planned; `read_rows` brings the columns of a
 batch to plain types, whatever Arrow types Spark chose (time zones, large strings). In the columns
-of delays null, zero and numbers below it mean no delay: such a row is delivered at once; only a
-negative ``delay_level`` is an error. Must not know requests or the network. Read on:
-``encoding.py``.
+of delays null, zero and numbers below it mean no delay: such a row is delivered at once; only for a
+negative ``delay_level`` the option ``delayPolicy`` counts. Must not know requests or the network.
+Read on: ``encoding.py``.
 """
 
 import difflib

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from embedded_broker.kit.backend import Ability
 from embedded_broker.kit.process import ProcessBackend
-from embedded_broker.kit.real import version_at
-from rocketmq_py import DefaultMQProducer, Message, RecallNotSupportedError, SendResult
+from embedded_broker.kit.real import version_at, wait_until
+from rocketmq_py import DefaultMQProducer, DelayValueError, Message, RecallNotSupportedError
 from tests.interop.java_tools import CACHE
 
 
@@ -37,12 +38,27 @@ def test_a_release_runs_does_what_it_says_and_leaves_nothing(version: str, timer
 
 
 def check_delays_of_any_length(producer: DefaultMQProducer, *, timers: bool) -> None:
-    result = producer.send(Message("Orders", b"later").set_delay_time_sec(600))
-    assert isinstance(result, SendResult)
+    later = Message("Orders", b"later").set_delay_time_sec(600)
     if timers:
+        result = producer.send(later)
         assert result.recall_handle is not None
         producer.recall_message("Orders", result.recall_handle)
-    else:
-        assert result.recall_handle is None
-        with pytest.raises(RecallNotSupportedError):
-            producer.recall_message("Orders", "djEgT3JkZXJzIGJyb2tlci1hIDEgWA==")
+        return
+    sends: tuple[Callable[[Message], object], ...] = (
+        producer.send,
+        producer.send_oneway,
+        lambda message: producer.send_async(message).result(),
+    )
+    for send in sends:
+        with pytest.raises(DelayValueError, match=r"4\.9\.7.*level 14 \(10m\)"):
+            send(later)
+    assert stored_in(producer) == 0
+    producer.delay_policy = "as_java"
+    assert producer.send(later).recall_handle is None
+    wait_until(lambda: stored_in(producer) == 1, "it is delivered at once", timeout=60)
+    with pytest.raises(RecallNotSupportedError):
+        producer.recall_message("Orders", "djEgT3JkZXJzIGJyb2tlci1hIDEgWA==")
+
+
+def stored_in(producer: DefaultMQProducer) -> int:
+    return sum(map(producer.max_offset, producer.fetch_publish_message_queues("Orders")))

@@ -21,6 +21,7 @@ from rocketmq_py import (
     DefaultLitePullConsumer,
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    DelayPolicy,
     Delivery,
     DeliveryListener,
     EndTransactionContext,
@@ -355,6 +356,8 @@ def settings(producer: DefaultMQProducer, consumer: DefaultMQPushConsumer) -> No
     assert_type(consumer.reconsume_times_max, int)
     producer.send_msg_timeout = 500
     producer.max_delay = timedelta(days=40)
+    assert_type(producer.delay_policy, DelayPolicy)
+    producer.delay_policy = "as_java"
     producer.add_retry_response_code(ResponseCode.SYSTEM_ERROR)
     DefaultMQProducer(retry_response_codes=[1, 2], topics=["T"], address_mapper=str.lower)
     DefaultMQProducer("g", credentials=lambda: Credentials("id", "secret"))

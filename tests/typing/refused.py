@@ -88,8 +88,10 @@ def settings_of_a_producer(producer: P, seconds: float) -> None:
     P("g", compress_level="best")  # refused
     P("g", fault_table="V5")  # refused
     P("g", transport="udp")  # refused
-    P("g", delay_conflict="ignore")  # refused
-    P("g", past_deliver="now")  # refused
+    P("g", delay_policy="ignore")  # refused
+    P("g", delay_policy=None)  # refused
+    P("g", delay_conflict="error")  # refused
+    P("g", past_deliver="error")  # refused
     P("g", translate_start_deliver_time=True)  # refused
     P("g", credentials=("id", "secret"))  # refused
     P("g", credentials="id:secret")  # refused

@@ -6,6 +6,8 @@ ten seconds" means: not one millisecond earlier, and without a further step of t
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -19,10 +21,16 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     DelayConflictError,
     DelayOutOfRangeError,
+    DelayPolicy,
+    DelayValueError,
+    LocalTransactionState,
     Message,
     MessageExt,
     SendStatus,
     SystemClock,
+    TransactionListener,
+    TransactionMQProducer,
+    aio,
 )
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.properties import decode_properties
@@ -301,8 +309,9 @@ def test_an_untranslated_aliyun_delay_is_left_to_the_broker(
 )
 @pytest.mark.parametrize("backwards", [False, True])
 def test_of_several_delays_the_brokers_order_decides_and_not_that_of_the_setters(
-    road: Road, asks: list[Ask], wait: timedelta, backwards: bool
+    open_road: OpenRoad, asks: list[Ask], wait: timedelta, backwards: bool
 ) -> None:
+    road = open_road(delay_policy="as_java")
     message = Message("T", b"x")
     for ask in reversed(asks) if backwards else asks:
         ask(message, road.now_ms)
@@ -323,10 +332,9 @@ def test_of_several_delays_the_brokers_order_decides_and_not_that_of_the_setters
         pytest.param(lambda producer, message: producer.send_oneway(message), id="oneway"),
     ],
 )
-def test_a_producer_that_forbids_conflicts_sends_nothing_that_asks_twice(
-    open_road: OpenRoad, send: Callable[[DefaultMQProducer, Message], object]
+def test_nothing_is_sent_of_a_message_that_asks_twice(
+    road: Road, send: Callable[[DefaultMQProducer, Message], object]
 ) -> None:
-    road = open_road(delay_conflict="error")
     twice = Message("T", b"x").set_delay_time_sec(60).set_deliver_time_ms(road.now_ms + 5000)
     with pytest.raises(DelayConflictError, match=r"TIMER_DELAY_SEC.*TIMER_DELIVER_MS"):
         send(road.producer, twice)
@@ -364,9 +372,6 @@ def test_a_producer_that_forbids_conflicts_sends_nothing_that_asks_twice(
             lambda m, _: m.set_delay(timedelta()), id="0 ms", marks=pytest.mark.case("T44")
         ),
         pytest.param(
-            lambda m, _: m.set_delay_time_level(-1), id="level -1", marks=pytest.mark.case("T44")
-        ),
-        pytest.param(
             lambda m, _: m.set_delay_time_level(0), id="level 0", marks=pytest.mark.case("T44")
         ),
     ],
@@ -398,6 +403,17 @@ def test_a_negative_delay_is_refused_where_it_is_set_and_does_not_delay(
         ask(message, road.now_ms)
     road.producer.send(message)
     assert road.arrives_at_once().delay is None
+
+
+@pytest.mark.case("T44")
+def test_a_level_below_none_is_refused_by_the_send_and_means_none_in_javas_way(road: Road) -> None:
+    message = Message("T", b"x").set_delay_time_level(-1)
+    with pytest.raises(DelayValueError, match="negative level"):
+        road.producer.send(message)
+    assert road.sends == []
+    road.producer.delay_policy = "as_java"
+    assert road.producer.send(message).recall_handle is None
+    road.arrives_at_once()
 
 
 # --- limits and clocks ------------------------------------------------------------------------
@@ -553,6 +569,9 @@ def test_what_was_delayed_waits_again_as_it_is_and_anew_as_a_fresh_message(road:
     road.broker.clock.advance(10)
     (first,) = road.arrived()
     fresh = Message.from_ext(first).set_delay_time_sec(20)
+    with pytest.raises(DelayConflictError, match="from_ext"):
+        road.producer.send(first)
+    road.producer.delay_policy = "as_java"
     assert road.producer.send(first).msg_id == first.msg_id
     assert road.producer.send(fresh).msg_id != first.msg_id
     for seconds, count in ((10, 2), (10, 3)):
@@ -585,3 +604,74 @@ def test_a_timer_outlives_its_broker_and_leaves_when_it_is_due_or_promptly(
     (message,) = road.arrived()
     assert message.body == b"x"
     assert message.store_timestamp == max(due_ms, road.now_ms)
+
+
+# --- every way to send ------------------------------------------------------------------------
+
+
+def send_in_a_transaction(road: Road, message: Message) -> None:
+    with TransactionMQProducer(
+        "X",
+        namesrv_addr=road.broker.namesrv_addr,
+        transaction_listener=Commits(),
+        transaction_delay="at_commit",
+        delay_policy=road.producer.delay_policy,
+    ) as producer:
+        producer.send_message_in_transaction(message)
+
+
+def send_awaited(road: Road, message: Message) -> None:
+    async def send() -> None:
+        async with aio.Producer(
+            "A", namesrv_addr=road.broker.namesrv_addr, delay_policy=road.producer.delay_policy
+        ) as producer:
+            await producer.send(message)
+
+    asyncio.run(send())
+
+
+class Commits(TransactionListener):
+    def execute_local_transaction(self, msg: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT_MESSAGE
+
+    def check_local_transaction(self, msg: Message) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT_MESSAGE
+
+
+WAYS = [
+    pytest.param(lambda road, m: road.producer.send(m), id="send"),
+    pytest.param(lambda road, m: road.producer.send_async(m).result(GUARD_S), id="send_async"),
+    pytest.param(lambda road, m: road.producer.send_oneway(m), id="send_oneway"),
+    pytest.param(lambda road, m: road.producer.send_batch([m]), id="send_batch"),
+    pytest.param(send_in_a_transaction, id="transaction"),
+    pytest.param(send_awaited, id="asyncio"),
+]
+
+
+@pytest.mark.parametrize("policy", ["strict", "warn", "as_java"])
+@pytest.mark.parametrize("send", WAYS)
+def test_every_way_to_send_has_one_judge(
+    road: Road,
+    send: Callable[[Road, Message], object],
+    policy: DelayPolicy,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    road.producer.delay_policy = policy
+    message = Message("T", b"x").set_delay_time_level(-1)
+    if policy == "strict":
+        with pytest.raises(DelayValueError, match="negative level"):
+            send(road, message)
+        assert road.broker.journal.requests(code=RequestCode.SEND_BATCH_MESSAGE) == road.sends == []
+        return
+    with caplog.at_level(logging.WARNING, "rocketmq_py.client.delay_policy"):
+        send(road, message)
+        road.arrived()
+    told = [one.getMessage() for one in caplog.records]
+    assert len(told) == (policy == "warn")
+    assert all(f"message={message.unique_key}:" in one for one in told)
+
+
+def test_a_request_is_judged_as_any_message(road: Road) -> None:
+    with pytest.raises(DelayValueError, match="negative level"):
+        road.producer.request(Message("T", b"x").set_delay_time_level(-1), timeout=1000)
+    assert road.sends == []

@@ -129,7 +129,7 @@ def test_an_unknown_setting_names_the_nearest() -> None:
         (ClientConfig, "enable_trace", "producers and consumers"),
         (TransactionMQProducer, "pull_time_delay_millis_when_exception", "consumers"),
         (ClientConfig, "strict_reserved", "producers"),
-        (QueueAccess, "past_deliver", "producers"),
+        (QueueAccess, "delay_policy", "producers"),
     ],
 )
 def test_a_setting_of_the_other_side_is_refused_and_its_owner_named(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import pickle
 import zlib
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py import message as message_module
 from rocketmq_py.errors import (
     BodyError,
     DelayConflictError,
@@ -367,23 +365,6 @@ def test_clearing_removes_every_request_and_the_mark_of_an_earlier_one() -> None
     assert message is message.clear_delay()
     assert message.properties == {"WAIT": "true"}
     assert message.legacy_delays == ()
-
-
-@pytest.mark.case("T42")
-def test_two_delays_are_refused_or_warned_of_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(message_module, "_conflict_was_told", False)
-    single = Message("T").set_delay_time_sec(5)
-    single.check_delay_conflict("error")
-    double = Message("T").set_delay_time_sec(5).set_delay_time_level(3)
-    with pytest.raises(DelayConflictError, match="TIMER_DELAY_SEC"):
-        double.check_delay_conflict("error")
-    with caplog.at_level(logging.WARNING, "rocketmq_py.message"):
-        double.check_delay_conflict()
-        double.check_delay_conflict("warn")
-    assert len(caplog.records) == 1
-    assert "DELAY wins over TIMER_DELAY_SEC" in caplog.text
 
 
 # --- Java's spelling ---

@@ -74,7 +74,9 @@ def connect() -> Iterator[Connect]:
     with ExitStack() as ends:
 
         def connect_one(broker: EmbeddedBroker, **settings: object) -> DefaultMQProducer:
-            producer = DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr)
+            producer = DefaultMQProducer(
+                "P", namesrv_addr=broker.namesrv_addr, delay_policy="as_java"
+            )
             for name, value in settings.items():
                 setattr(producer, name, value)
             return ends.enter_context(producer)
@@ -134,7 +136,7 @@ def commit_log(directory: Path) -> list[MessageRecord]:
 def test_the_slot_is_the_last_one_that_ends_no_earlier_than_the_asked_time(
     start: Start, connect: Connect, deliver_ms: int, out_ms: int
 ) -> None:
-    base_ms = 2_000_000_000_000  # our client takes earlier times than 2001 for seconds
+    base_ms = 2_000_000_000_000  # our client takes times before 1973 for seconds
     broker = start(at=datetime.fromtimestamp(base_ms / 1000 + 10, UTC))
     assert broker.clock.now_ms == base_ms + 10_000
     send(connect(broker), {"TIMER_DELIVER_MS": str(base_ms + deliver_ms)})

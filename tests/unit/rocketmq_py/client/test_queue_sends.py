@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from queue import SimpleQueue
+from types import NoneType
 from typing import Any, Literal
 
 import pytest
+from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
     Credentials,
+    DelayPolicy,
+    DelayValueError,
     FlowControlError,
     MessageQueue,
     MQBrokerException,
@@ -277,3 +281,107 @@ def test_an_answer_that_says_stored_but_not_where_is_an_error_for_who_asks(
     with QueueAccess(namesrv_addr=cluster.namesrv_addr) as access:
         outcome = sent(access, run_of([b"x"]))
     assert isinstance(outcome[0].error, ValueError)
+
+
+# --- delays ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old_broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock(), profile="rocketmq-4.9") as started:
+        started.topics.create("T", queues=2)
+        yield started
+
+
+def sent_together(access: QueueAccess, run: SendRun) -> RunOutcome:
+    told: SimpleQueue[RunOutcome] = SimpleQueue()
+    access.send_run(run, told.put)
+    return told.get(timeout=30)
+
+
+def test_of_a_run_only_those_messages_are_refused_whose_delay_will_not_be_kept(
+    broker: EmbeddedBroker,
+) -> None:
+    texts = [
+        text(DELAY="19"),
+        text(DELAY="3"),
+        text(TIMER_DELAY_SECS="5"),
+        text(TIMER_DELAY_SEC="5"),
+    ]
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+        queue = access.write_queues("T")[0]
+        outcome = sent_together(access, run_of([b"0", b"1", b"2", b"3"], *texts, queue=queue))
+    assert len(outcome) == 4
+    assert [type(one.error) for one in outcome] == [DelayValueError, NoneType] * 2
+    assert outcome.unusual == [0, 2]
+    broker.clock.advance(10)
+    assert {one.body for one in broker.messages.in_topic("T")} == {b"1", b"3"}
+
+
+def test_a_run_of_refused_messages_sends_nothing(broker: EmbeddedBroker) -> None:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+        queue = access.write_queues("T")[0]
+        outcome = sent_together(access, run_of([b"0"], text(DELAY="-1"), queue=queue))
+        sending = access.send(queue, b"0", properties=text(DELAY="-1"))
+        with pytest.raises(DelayValueError, match="delay_policy"):
+            sending.result(30)
+    assert isinstance(outcome[0].error, DelayValueError)
+    assert broker.journal.requests(code=SEND) == []
+
+
+@pytest.mark.parametrize("policy", ["warn", "as_java"])
+def test_other_policies_send_what_will_not_be_kept(
+    broker: EmbeddedBroker, policy: DelayPolicy, caplog: pytest.LogCaptureFixture
+) -> None:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+        queue = access.write_queues("T")[0]
+        run = evolve(run_of([b"0"], text(DELAY="-1"), queue=queue), delay_policy=policy)
+        assert sent_together(access, run)[0].stored
+        assert access.send(queue, b"1", properties=text(DELAY="-1"), delay_policy=policy).result(30)
+    assert len(caplog.records) == (2 if policy == "warn" else 0)
+    assert all("0" * 32 in one.getMessage() for one in caplog.records)
+
+
+def test_a_timer_for_an_old_broker_is_refused_and_a_level_sent(old_broker: EmbeddedBroker) -> None:
+    with QueueAccess(namesrv_addr=old_broker.namesrv_addr) as access:
+        queue = access.write_queues("T")[0]
+        timer, level = text(TIMER_DELAY_SEC="9"), text(DELAY="3")
+        for _ in range(2):  # the broker tells its version once
+            with pytest.raises(DelayValueError, match=r"4\.9\.4.*level 3"):
+                access.send(queue, b"x", properties=timer).result(30)
+        assert access.send(queue, b"x", properties=level).result(30)
+        outcome = sent_together(access, run_of([b"x", b"y"], timer, level, queue=queue))
+        assert access.send(queue, b"x", properties=timer, delay_policy="warn").result(30)
+    assert outcome.unusual == [0]
+    assert isinstance(outcome[0].error, DelayValueError)
+    assert len(old_broker.journal.requests(code=SEND)) == 3
+    assert len(old_broker.journal.requests(code=RequestCode.HEART_BEAT)) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "refused"),
+    [
+        ([{"DELAY": "18"}, {"DELAY": "1"}], []),
+        ([{"DELAY": "18"}, {"DELAY": "19"}, {}], [1]),
+        ([{"DELAY": "x"}], [0]),
+        ([{"TIMER_DELAY_MS": "5"}, {}, {"TIMER_DELAY_MS": "6"}], []),
+        ([{"TIMER_DELAY_MS": "5"}, {"TIMER_DELAY_MS": "-6"}], [1]),
+        ([{"TIMER_DELAY_MS": "5"}, {"TIMER_DELAY_SEC": "5"}], []),
+        ([{"TIMER_DELAY_MS": "5", "TIMER_DELAY_SEC": "5"}, {"TIMER_DELAY_MS": "5"}], [0]),
+        ([{"TIMER_DELIVER_MS": "1900000000000"}, {"TIMER_DELIVER_MS": "1900000000"}], [1]),
+        ([{"TIMER_DELIVER_MS": "0"}, {"TIMER_DELAY_SEC": "0"}, {"DELAY": "0"}], []),
+        ([{"timer_delay_ms": "5"}], [0]),
+        ([{"TIMER_DELAY_MS": "5", "timer_delay_ms": "5"}], [0]),
+        ([{"MY_DELAY": "x", "say": "TIMER_DELAY_MS"}], []),
+    ],
+)
+def test_a_glance_at_all_messages_overlooks_none(
+    broker: EmbeddedBroker, texts: list[dict[str, str]], refused: list[int]
+) -> None:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+        queue = access.write_queues("T")[0]
+        run = run_of([b"x"] * len(texts), *(text(**one) for one in texts), queue=queue)
+        outcome = sent_together(access, run)
+    found = [isinstance(one.error, DelayValueError) for one in outcome]
+    assert [number for number, one in enumerate(found) if one] == refused
+    assert len(broker.journal.requests(code=SEND)) == len(texts) - len(refused)

@@ -38,10 +38,9 @@ def test_defaults_are_those_of_a_5_client() -> None:
         ("retry_another_broker_when_not_store_ok", 1),
         ("send_latency_enable", 1),
         ("translate_start_deliver_time", True),
-        ("delay_conflict", "ignore"),
+        ("delay_policy", "ignore"),
         ("max_delay", timedelta(0)),
         ("max_delay", 40),
-        ("past_deliver", ""),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_with_the_settings_name(name: str, value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py import Credentials, DefaultMQProducer, Message
-from rocketmq_py.errors import ConfigError, DelayValueError, MQClientException
+from rocketmq_py.errors import ConfigError, DelayConflictError, DelayValueError, MQClientException
 from rocketmq_py.producer.config import ProducerConfig
 from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
@@ -88,7 +88,8 @@ def test_seconds_in_a_property_that_the_program_wrote_are_found_by_the_send(
     with pytest.raises(DelayValueError, match="milliseconds"):
         producer.send(message)
     message.properties["TIMER_OUT_MS"] = "5"  # the past of a message that is sent on: no request
-    assert producer.send(message).msg_id
+    with pytest.raises(DelayConflictError, match="from_ext"):
+        producer.send(message)
 
 
 def test_who_is_endlessly_patient_shuts_down_as_soon_as_all_is_done(

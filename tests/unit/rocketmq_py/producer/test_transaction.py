@@ -329,10 +329,9 @@ def test_what_cannot_be_a_transaction_is_refused(start: Start, broker: EmbeddedB
         producer.send_message_in_transaction(MessageBatch([Message("T", b"x")]))
     with pytest.raises(MQClientException, match="empty"):
         producer.send_message_in_transaction(Message("T", b""))
-    producer.past_deliver = "error"
     producer.transaction_delay = "at_commit"
     with pytest.raises(DelayValueError):
-        producer.send_message_in_transaction(Message("T", b"x").set_deliver_time_ms(1))
+        producer.send_message_in_transaction(Message("T", b"x").set_delay_time_level(19))
     assert broker.journal.requests(code=RequestCode.SEND_MESSAGE_V2) == []
 
 

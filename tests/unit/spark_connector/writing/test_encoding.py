@@ -255,6 +255,48 @@ def test_a_delay_that_does_not_count_is_not_checked() -> None:
     ]
 
 
+LEVELS = {"body": pa.array(["a"] * 5), "delay_level": pa.array([-1, 0, 18, 19, None])}
+
+
+def test_a_level_that_will_not_be_kept_is_refused_or_sent_as_it_is_by_the_policy() -> None:
+    assert list(encode(dict(LEVELS)).problems) == [0, 3]
+    for policy in ("warn", "as_java"):
+        encoded = encode(dict(LEVELS), delayPolicy=policy)
+        assert encoded.problems == {}
+        assert [one.get("DELAY") for one in properties(encoded)] == ["-1", None, "18", "19", None]
+        assert encoded.alone.tolist() == [True, False, True, True, False]
+
+
+@pytest.mark.parametrize("column", ["deliver_at", "start_deliver_time"])
+def test_an_instant_in_seconds_is_refused_unless_the_policy_lets_it_pass(column: str) -> None:
+    columns = {"body": pa.array(["a", "b"]), column: pa.array([1_900_000_000, 0], pa.int64())}
+    (problem,) = encode(dict(columns)).problems.values()
+    assert "milliseconds" in problem
+    assert encode(dict(columns), delayPolicy="warn").problems == {}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"TIMER_DELAY_SECS": pa.array([None, "5"])},
+        {"properties": pa.array([[("a", "1")], [("TIMER_DELAY_SECS", "5")]], PAIRS)},
+    ],
+    ids=["a column", "a property"],
+)
+def test_a_misspelt_delay_is_refused_or_sent_alone_to_be_told_or_sent_as_any(
+    columns: dict[str, pa.Array],
+) -> None:
+    columns = {"body": pa.array(["a", "b"]), **columns}
+    strict = encode(dict(columns), extraColumns="properties")
+    assert list(strict.problems) == [1]
+    assert "did you mean TIMER_DELAY_SEC" in strict.problems[1]
+    for policy, alone in (("warn", [False, True]), ("as_java", [False, False])):
+        sent = encode(dict(columns), extraColumns="properties", delayPolicy=policy)
+        assert sent.problems == {}
+        assert sent.alone.tolist() == alone
+        assert not sent.delayed.any()
+
+
 def test_an_extra_column_cannot_be_a_property_that_rocketmq_reserves() -> None:
     columns = {"body": pa.array(["a"]), "DELAY": pa.array(["3"]), "mine": pa.array(["1"])}
     with pytest.raises(SchemaError, match="DELAY has a name that RocketMQ reserves"):

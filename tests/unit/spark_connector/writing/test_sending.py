@@ -462,3 +462,46 @@ def test_a_broker_that_restarts_in_the_middle_gets_every_row_at_least_once(
         assert sender.finish().stored == 5_000
     found = {message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("T")}
     assert found == set(keys)
+
+
+# --- brokers before 5.0 -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old_broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock(), profile="rocketmq-4.9") as started:
+        started.topics.create("T", queues=2)
+        yield started
+
+
+def test_delays_that_an_old_broker_does_not_know_end_the_write_and_levels_do_not(
+    old_broker: EmbeddedBroker,
+) -> None:
+    with QueueAccess(namesrv_addr=old_broker.namesrv_addr) as access:
+        levels = send(access, {"body": rows(3), "delay_level": pa.array([3, 18, None])})
+        assert (levels.stored, levels.failure) == (3, None)
+        report = send(access, {"body": rows(2), "delay_ms": pa.array([9_000, 9_000])})
+    assert report.stored == 0
+    assert isinstance(report.failure, InvalidRowError)
+    assert report.failure.__cause__ is None
+    for part in ("4.9.4", "level 3 (10s)", "delayPolicy"):
+        assert part in str(report.failure)
+    assert old_broker.topics["T"].count() == 1
+
+
+@pytest.mark.parametrize(("policy", "warnings"), [("warn", 3), ("as_java", 0)])
+def test_a_write_may_send_what_will_not_be_kept(
+    old_broker: EmbeddedBroker, policy: str, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = {
+        "body": rows(4),
+        "delay_ms": pa.array([9_000, None, None, None]),
+        "delay_level": pa.array([None, -1, None, None], pa.int32()),
+        "TIMER_DELAY_SECS": pa.array([None, None, "5", None]),
+    }
+    with QueueAccess(namesrv_addr=old_broker.namesrv_addr) as access:
+        report = send(access, columns, delayPolicy=policy, extraColumns="properties")
+    assert (report.stored, report.failure) == (4, None)
+    assert old_broker.topics["T"].count() == 4
+    told = [one for one in caplog.records if "delay_policy" in one.getMessage()]
+    assert len(told) == warnings

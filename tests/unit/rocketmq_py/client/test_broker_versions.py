@@ -1,0 +1,50 @@
+"""What a client knows of its brokers' versions, and how it asks."""
+
+from __future__ import annotations
+
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster
+
+WAIT_S = 10.0
+
+
+def test_a_broker_is_asked_once_by_a_heartbeat_that_names_no_group(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    (broker,) = cluster.brokers
+    broker.on(RequestCode.HEART_BEAT, old)
+    versions = instance.broker_versions
+    assert not versions.is_known(broker.address)
+    assert [versions.of(broker.address, 5_000) for _ in range(2)] == [407, 407]
+    assert versions.is_known(broker.address)
+    (asked,) = broker.of(RequestCode.HEART_BEAT)
+    said = HeartbeatData.decode(asked.body)
+    assert (said.producer_data_set, said.consumer_data_set) == ([], [])
+
+
+def test_a_question_that_nobody_waits_for_ends_in_a_future(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    (broker,) = cluster.brokers
+    broker.on(RequestCode.HEART_BEAT, old)
+    assert instance.broker_versions.ask(broker.address, 5_000).result(WAIT_S) == 407
+
+
+def test_what_is_known_is_forgotten_with_the_connection(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    (broker,) = cluster.brokers
+    versions = instance.broker_versions
+    versions.of(broker.address, 5_000)
+    versions.forget(broker.address)
+    versions.forget(broker.address)
+    assert not versions.is_known(broker.address)
+
+
+def old(request: RemotingCommand, _: Peer) -> RemotingCommand:
+    answer = request.answer(0)
+    answer.version = 407
+    return answer
