@@ -15,7 +15,6 @@ from compat.ons import (
     MessageListener,
     MessageSelector,
     ONSClientException,
-    ONSFactory,
     Producer,
 )
 from embedded_broker import EmbeddedBroker
@@ -32,7 +31,7 @@ def test_a_consumer_that_cannot_keep_its_program_alive_does_not_start(
     start = threading.Thread.start
 
     def limited(thread: threading.Thread) -> None:
-        if thread.name == "ons-consumer-keeper":
+        if thread.name == "rocketmq-keep-alive":
             raise RuntimeError("can't start new thread")
         start(thread)
 
@@ -212,34 +211,3 @@ def test_a_subscription_needs_topic_and_listener(broker: EmbeddedBroker) -> None
 def test_a_listener_base_without_a_function_fails_and_the_message_comes_again() -> None:
     with pytest.raises(ONSClientException, match="override it"):
         MessageListener().consume(Message(), ConsumeContext())
-
-
-@pytest.mark.case("T91")
-def test_settings_reach_the_consumer_under_their_irregular_names() -> None:
-    consumer = ONSFactory.createConsumer(
-        {
-            "ConsumerId": "GID_old_name",
-            "NAMESRV_ADDR": "http://127.0.0.1:9876",
-            "maxReconsumeTimes": "3",
-            "ConsumeThreadNums": 4,
-            "consumeTimeout": 2,
-            "maxCachedMessageAmount": 10,
-            "maxCachedMessageSizeInMiB": 9999,
-        }
-    )
-    inner = consumer._consumer
-    assert inner.consumer_group == "GID_old_name"
-    assert inner.config.name_servers == ("127.0.0.1:9876",)
-    assert (inner.max_reconsume_times, inner.consume_timeout) == (3, 2)
-    assert (inner.consume_thread_min, inner.consume_thread_max) == (4, 4)
-    assert (inner.pull_threshold_for_topic, inner.pull_threshold_size_for_topic) == (100, 2048)
-
-
-def test_a_model_that_is_not_offered_is_refused() -> None:
-    properties = {"GROUP_ID": "G", "MessageModel": "BROADCASTING"}
-    with pytest.raises(ONSClientException, match="CLUSTERING"):
-        ONSFactory.createConsumer(properties)
-    with pytest.raises(ValueError, match="MessageModel"):
-        ONSFactory.createConsumer(properties | {"MessageModel": "BOTH"})
-    with pytest.raises(ONSClientException, match="consume_thread_min"):
-        ONSFactory.createConsumer({"GROUP_ID": "G", "ConsumeThreadNums": 1001})
