@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from compat.ons import (
     MessageListener,
     MessageSelector,
     ONSClientException,
+    ONSFactory,
     Producer,
+    PropertyValueConst,
 )
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import running_clients
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.trace import Pub, SubAfter, SubBefore, read_records
 from tests.unit.compat.ons.ons_bench import PATIENCE, Box, consumer_of
 
 ROOT = Path(__file__).parents[4]
@@ -211,3 +215,93 @@ def test_a_subscription_needs_topic_and_listener(broker: EmbeddedBroker) -> None
 def test_a_listener_base_without_a_function_fails_and_the_message_comes_again() -> None:
     with pytest.raises(ONSClientException, match="override it"):
         MessageListener().consume(Message(), ConsumeContext())
+
+
+def test_in_broadcasting_every_member_gets_each_message_once(
+    broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # offsets are kept there
+    boxes = [Box(lambda _message: Action.ReconsumeLater), Box()]
+    settings = {
+        "NAMESRV_ADDR": broker.namesrv_addr,
+        "GROUP_ID": "GID_all",
+        "MessageModel": PropertyValueConst.BROADCASTING,
+    }
+    with ExitStack() as stack:
+        for number, box in enumerate(boxes):
+            running = ONSFactory.createConsumer(settings | {"InstanceName": f"member-{number}"})
+            running.subscribe("TopicTestMQ", "TagA", box)
+            stack.enter_context(running)
+        broker.send("TopicTestMQ", b"1", tags="TagA")
+        broker.wait_for(lambda _: all(box.messages for box in boxes), timeout=PATIENCE)
+        broker.clock.advance(60)
+        broker.wait_idle()
+    assert [[message.body for message in box.messages] for box in boxes] == [[b"1"], [b"1"]]
+    assert broker.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK) == []
+
+
+def test_an_instance_has_its_own_groups_and_the_listener_sees_bare_names(
+    broker: EmbeddedBroker,
+) -> None:
+    broker.topics.create("MQ_INST_1_x%TopicTestMQ")
+    settings = {
+        "NAMESRV_ADDR": broker.namesrv_addr,
+        "GROUP_ID": "GID_shop",
+        "INSTANCE_ID": "MQ_INST_1_x",
+    }
+    box = Box()
+    running = ONSFactory.createConsumer(settings)
+    running.subscribe("TopicTestMQ", "*", box)
+    with running, ONSFactory.createOrderProducer(settings) as producer:
+        producer.send(Message("TopicTestMQ", "TagA", b"1"), "key")
+        broker.send("TopicTestMQ", b"of nobody")
+        broker.wait_for(lambda _: box.messages, timeout=PATIENCE)
+        broker.wait_idle()
+    (message,) = box.messages
+    assert (message.getTopic(), message.getShardingKey()) == ("TopicTestMQ", "key")
+    assert {one.group for one in broker.journal.requests(code=RequestCode.PULL_MESSAGE)} == {
+        "MQ_INST_1_x%GID_shop"
+    }
+
+
+def test_a_subscription_that_fails_leaves_the_listener_of_before(broker: EmbeddedBroker) -> None:
+    box = Box()
+    running = consumer_of(broker)
+    running.subscribe("TopicTestMQ", "TagA", box)
+    with running:
+        with pytest.raises(ONSClientException):
+            running.subscribe("TopicTestMQ", MessageSelector.bySql("size > '5'"), Box())
+        with pytest.raises(ONSClientException):
+            running.subscribe("TopicTestMQ-Other", MessageSelector.bySql("size > '5'"), Box())
+        broker.send("TopicTestMQ", b"1", tags="TagA")
+        broker.wait_for(lambda _: box.messages, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("more", "topics"),
+    [
+        ({}, {"RMQ_SYS_TRACE_TOPIC"}),
+        ({"MsgTraceSwitch": "false"}, set()),
+        ({"OnsChannel": "CLOUD"}, {"rmq_sys_TRACE_DATA_DefaultRegion"}),
+    ],
+)
+def test_the_way_of_messages_is_noted_where_the_channel_says_unless_it_is_switched_off(
+    broker: EmbeddedBroker, more: dict[str, str], topics: set[str]
+) -> None:
+    settings = {"NAMESRV_ADDR": broker.namesrv_addr, "GROUP_ID": "GID_traced", **more}
+    for name in ("RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_DefaultRegion"):
+        broker.topics.create(name)
+    box = Box()
+    running = ONSFactory.createConsumer(settings)
+    running.subscribe("TopicTestMQ", "*", box)
+    with running, ONSFactory.createProducer(settings) as producer:
+        producer.send(Message("TopicTestMQ", "TagA", b"1"))
+        broker.wait_for(lambda _: box.messages, timeout=PATIENCE)
+    sent = broker.journal.requests(code=RequestCode.SEND_MESSAGE_V2)
+    assert {str(one.topic) for one in sent} - {"TopicTestMQ"} == topics
+    noted = {type(one) for name in topics for one in records_in(broker, name)}
+    assert noted == ({Pub, SubBefore, SubAfter} if topics else set())
+
+
+def records_in(broker: EmbeddedBroker, topic: str) -> list[object]:
+    return [one for m in broker.messages.in_topic(topic) for one in read_records(m.body)]
