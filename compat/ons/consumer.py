@@ -190,6 +190,15 @@ class Consumer(ReceivingClient):
         """
         self._subscribe(topic, expression, listener)
 
+    def rate_limit(self, topic: str, permits_per_second: float) -> None:
+        """Let the listener of a topic have at most so many messages in a second, evenly spread."""
+        with translated(f"limit the rate of {topic}"):
+            self._consumer.rate_limit(topic, permits_per_second)
+
+    def rateLimit(self, topic: str, permitsPerSecond: float) -> None:
+        """Java's spelling of `rate_limit`."""
+        self.rate_limit(topic, permitsPerSecond)
+
     def _core_listener(self) -> MessageListenerConcurrently:
         return MessageListenerConcurrently(self._handle)
 

@@ -12,6 +12,7 @@ import pytest
 from compat.ons import (
     Action,
     ConsumeContext,
+    Consumer,
     Message,
     MessageListener,
     MessageSelector,
@@ -305,3 +306,25 @@ def test_the_way_of_messages_is_noted_where_the_channel_says_unless_it_is_switch
 
 def records_in(broker: EmbeddedBroker, topic: str) -> list[object]:
     return [one for m in broker.messages.in_topic(topic) for one in read_records(m.body)]
+
+
+def test_a_rate_holds_for_its_topic_alone(broker: EmbeddedBroker) -> None:
+    slow, quick = Box(), Box()
+    running = consumer_of(broker)
+    running.rateLimit("TopicTestMQ", 0.001)
+    running.subscribe("TopicTestMQ", "*", slow)
+    running.subscribe("TopicTestMQ-Other", "*", quick)
+    with running:
+        for number in range(3):
+            broker.send("TopicTestMQ", str(number).encode())
+        broker.wait_for(lambda _: slow.messages and waiting(running) == 2, timeout=PATIENCE)
+        for _ in range(3):
+            broker.send("TopicTestMQ-Other", b"x")
+        broker.wait_for(lambda _: len(quick.messages) == 3, timeout=PATIENCE)
+    assert len(slow.messages) == 1
+    with pytest.raises(ONSClientException, match="rate"):
+        running.rate_limit("TopicTestMQ", 0)
+
+
+def waiting(consumer: Consumer) -> int:
+    return consumer.core._joined().dispatch.unfinished
