@@ -64,7 +64,7 @@ class PoolDispatch(ListenerDispatch[DispatchSettings]):
             PoolCall(self._run, lane, tuple(messages[at : at + size]))
             for at in range(0, len(messages), size)
         )
-        self.pool.submit_all(filter(self._may_begin, calls) if self._pace else calls)
+        self.pool.submit_all(one for one in calls if not self._pace or self._may_begin(one))
 
     @property
     def unfinished(self) -> int:
