@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from compat.ons.consumer import Action, ConsumeContext, ReceivingClient, no_consume
 from compat.ons.message import Message, from_core
+from compat.ons.properties import PropertyKeyConst
 from compat.ons.settings import BATCH_CONSUMER, Kind
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
@@ -19,6 +20,9 @@ from rocketmq_py import (
     MessageListenerConcurrently,
     MessageSelector,
 )
+from rocketmq_py.errors import ONSClientException
+
+_MINUTE_MS: Final = 60_000
 
 
 class BatchMessageListener:
@@ -50,11 +54,22 @@ class BatchConsumer(ReceivingClient):
     """Receives messages in batches; made by `ONSFactory.create_batch_consumer`.
 
     The property ConsumeMessageBatchMaxSize says how many a batch holds at most (1, as in Java's
-    client; 1 to 1024). A batch succeeds or fails as a whole, and has messages of one topic.
+    client; 1 to 1024), BatchConsumeMaxAwaitDurationInSeconds how long messages of a queue wait for
+    more (0; up to 450 s, and half of consumeTimeout). A batch succeeds or fails as a whole, and has
+    messages of one topic.
     """
 
     _KIND: ClassVar[Kind] = BATCH_CONSUMER
     _SUCCESS = Action.CommitMessage
+
+    def _make(self) -> None:
+        super()._make()
+        wait_ms, minutes = self.core.consume_message_batch_max_wait, self.core.consume_timeout
+        if 2 * wait_ms > minutes * _MINUTE_MS:
+            raise ONSClientException(
+                f"property {PropertyKeyConst.BatchConsumeMaxAwaitDurationInSeconds} = "
+                f"{wait_ms // 1000} must not exceed half of consumeTimeout, {minutes} min"
+            )
 
     def subscribe(
         self, topic: str, expression: str | MessageSelector | None, listener: BatchListenerLike

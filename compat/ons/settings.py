@@ -67,6 +67,10 @@ def _number(default: int | None = None) -> Reader:
     return read
 
 
+def _seconds(properties: Mapping[str, str], key: str) -> int:
+    return int_of(properties, key, 0) * 1000
+
+
 def _clamped(default: int, low: int, high: int) -> Reader:
     """Read a number that counts as the nearest one within its limits, as in Java."""
 
@@ -182,9 +186,6 @@ REFUSED: Final[Mapping[str, Callable[[str], str | None]]] = {
     _Key.AUTO_COMMIT_INTERVAL_MILLIS: _any(
         "with autoCommit each poll commits what earlier ones have returned: leave it out"
     ),
-    _Key.BatchConsumeMaxAwaitDurationInSeconds: _unless(
-        "0", "a batch is what one pull brings: batches that wait for more are not offered"
-    ),
 }
 """Property to what says, of its value, why it is refused; None where the value asks nothing."""
 
@@ -197,6 +198,7 @@ BATCH_CONSUMER: Final = Kind(
     (
         *_push(16),
         Row(_Key.ConsumeMessageBatchMaxSize, "consume_message_batch_max_size", _number()),
+        Row(_Key.BatchConsumeMaxAwaitDurationInSeconds, "consume_message_batch_max_wait", _seconds),
     ),
     {},
 )

@@ -164,6 +164,14 @@ def push_member(
             settings.client_rebalance,
             "must be True for broadcasting: each member has all queues, so brokers assign none",
         )
+    if settings.consume_message_batch_max_wait and (
+        listening.is_orderly or not settings.client_rebalance
+    ):
+        raise ConfigError(
+            "consume_message_batch_max_wait",
+            settings.consume_message_batch_max_wait,
+            "must be 0 for a listener in order, and with client_rebalance=False",
+        )
     queues = queues_of(basis)
     offsets = queues.offsets
     locks: QueueLocks | None

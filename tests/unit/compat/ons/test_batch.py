@@ -20,12 +20,13 @@ from tests.unit.compat.ons.ons_bench import PATIENCE
 OTHER = "TopicTestMQ-Other"
 
 
-def consumer_of(broker: EmbeddedBroker, size: int = 4) -> BatchConsumer:
+def consumer_of(broker: EmbeddedBroker, size: int = 4, wait_s: int = 0) -> BatchConsumer:
     return ONSFactory.createBatchConsumer(
         {
             PropertyKeyConst.NAMESRV_ADDR: broker.namesrv_addr,
             PropertyKeyConst.GROUP_ID: "GID_batch",
             PropertyKeyConst.ConsumeMessageBatchMaxSize: size,
+            PropertyKeyConst.BatchConsumeMaxAwaitDurationInSeconds: wait_s,
             PropertyKeyConst.ConsumeThreadNums: 1,
         }
     )
@@ -76,6 +77,26 @@ def test_messages_come_in_batches_up_to_the_size_that_is_set(broker: EmbeddedBro
         broker.wait_for(lambda _: sum(map(len, listener.batches)) == 5, timeout=PATIENCE)
     assert listener.bodies == [[b"0", b"1", b"2", b"3"], [b"4"]]
     assert {message.getTopic() for batch in listener.batches for message in batch} == {TOPIC}
+
+
+def test_messages_wait_until_a_batch_is_full_if_it_is_so_set(broker: EmbeddedBroker) -> None:
+    listener = Batches()
+    running = consumer_of(broker, wait_s=450)
+    running.subscribe(TOPIC, "*", listener)
+    with running:
+        for number in range(9):
+            broker.send(TOPIC, str(number).encode())
+        broker.wait_for(lambda _: len(listener.batches) == 2, timeout=PATIENCE)
+    assert [[int(body) for body in batch] for batch in listener.bodies] == [
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+    ]
+
+
+def test_a_wait_of_more_than_half_of_what_a_call_may_take_is_refused() -> None:
+    properties = {"GROUP_ID": "G", "consumeTimeout": 2, "batchConsumeMaxAwaitDurationInSeconds": 61}
+    with pytest.raises(ONSClientException, match="= 61 must not exceed half of consumeTimeout"):
+        ONSFactory.createBatchConsumer(properties)
 
 
 def test_a_batch_fails_as_a_whole(broker: EmbeddedBroker) -> None:

@@ -92,7 +92,10 @@ EFFECTS = {
     "a consumer": SET_FOR_PUSH | BROADCASTING,
     "a batch consumer": SET_FOR_PUSH
     | BROADCASTING
-    | {"ConsumeMessageBatchMaxSize": (32, "consume_message_batch_max_size", 32)},
+    | {
+        "ConsumeMessageBatchMaxSize": (32, "consume_message_batch_max_size", 32),
+        "batchConsumeMaxAwaitDurationInSeconds": (10, "consume_message_batch_max_wait", 10_000),
+    },
     "an order consumer": SET_FOR_PUSH
     | {
         "suspendTimeMillis": (500, "suspend_current_queue_time_millis", 500),
@@ -138,6 +141,7 @@ def test_the_effects_above_are_those_of_all_rows() -> None:
         ("a consumer", "pull_threshold_for_topic", 5000),
         ("a consumer", "pull_threshold_size_for_topic", 512),
         ("a batch consumer", "consume_message_batch_max_size", 1),
+        ("a batch consumer", "consume_message_batch_max_wait", 0),
         ("an order consumer", "max_reconsume_times", -1),
         ("an order consumer", "suspend_current_queue_time_millis", 1000),
         ("a pull consumer", "auto_commit", True),
@@ -173,7 +177,6 @@ def test_a_name_that_is_not_known_is_refused_with_the_nearest_one(key: str, hint
         ("languageIdentifier", "3", "Python"),
         ("MQType", "NOTIFY", "METAQ"),
         ("autoCommitIntervalMillis", "5000", "each poll commits"),
-        ("batchConsumeMaxAwaitDurationInSeconds", "10", "batch"),
     ],
 )
 def test_what_is_not_offered_is_refused_by_name(key: str, value: str, told: str) -> None:
@@ -186,7 +189,6 @@ def test_what_is_not_offered_is_refused_by_name(key: str, value: str, told: str)
     ("key", "value"),
     [
         *(("exactlyOnceDelivery", "false"), ("MQType", "METAQ"), ("RamRoleName", " ")),
-        ("batchConsumeMaxAwaitDurationInSeconds", "0"),
     ],
 )
 def test_what_asks_nothing_is_not_refused(key: str, value: str) -> None:
@@ -211,6 +213,7 @@ def test_what_java_takes_and_one_kind_does_not_do_is_refused_for_it() -> None:
     [
         ("ConsumeThreadNums", "1001", "consume_thread_min = 1001 is not possible: must be 1 to"),
         ("ConsumeMessageBatchMaxSize", "1025", "must be 1 to 1024"),
+        ("batchConsumeMaxAwaitDurationInSeconds", "451", "must be 0 to 450000 milliseconds"),
         ("ONSAddr", "not an address", "namesrv_domain = 'not an address'"),
     ],
 )

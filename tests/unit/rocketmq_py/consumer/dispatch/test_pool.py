@@ -326,3 +326,24 @@ def test_calls_beyond_the_rate_of_their_topic_wait_without_a_thread(
     for one in list(bench.engine.scheduled):
         one.task()
     assert (seen, bench.consumer.unfinished, bench.committed) == ([0, 1, 2], 0, 3)
+
+
+def test_messages_wait_for_a_full_batch_as_long_as_is_set() -> None:
+    seen: list[list[int]] = []
+
+    def listen(messages: Sequence[MessageExt], _: ConsumeConcurrentlyContext) -> object:
+        seen.append([m.queue_offset for m in messages])
+        return DONE
+
+    config = PushConsumerConfig(
+        consume_message_batch_max_size=2, consume_message_batch_max_wait=5000
+    )
+    bench = Bench(listen, config)
+    bench.receive(0)
+    assert (seen, bench.consumer.unfinished) == ([], 1)
+    bench.receive(1, 2)
+    assert (seen, bench.committed) == ([[0, 1]], 2)
+    late = bench.engine.scheduled[-1]
+    assert late.delay_ms == 5000
+    late.task()
+    assert (seen, bench.consumer.unfinished, bench.committed) == ([[0, 1], [2]], 0, 3)
