@@ -7,9 +7,11 @@ their own, in `order` and `transaction`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import ClassVar
 
 import rocketmq_py
@@ -19,6 +21,7 @@ from compat.ons.sending import OnExceptionContext, SendCallbackLike, SendResult,
 from compat.ons.settings import PRODUCER, Kind, producer_settings
 from rocketmq_py import DefaultMQProducer
 from rocketmq_py.errors import DelayConflictError, ONSClientException
+from rocketmq_py.raw import MessageIds
 
 
 class SendingClient(Client):
@@ -105,14 +108,21 @@ class Producer(SendingClient):
 
 @contextmanager
 def sending(message: Message) -> Iterator[rocketmq_py.Message]:
-    """Send the message of the SDK inside this block; errors are ONS's, and the id is kept."""
+    """Send the message of the SDK inside this block, under a new id; errors are ONS's."""
+    message.msg_id = _ids(os.getpid()).next()
     with translated("send", message):
         core = to_core(message)
-        try:
-            yield core
-        finally:
-            # The SDK gives it in the caller's thread.
-            message.msg_id = core.unique_key or message.msg_id
+        core.unique_key = message.msg_id
+        yield core
+
+
+@lru_cache(maxsize=1)
+def _ids(_process: int) -> MessageIds:
+    """Give who hands out ids: each send has one before anything can be wrong with it.
+
+    A forked child has its own: the lock of its parent's may be held by a thread that is not here.
+    """
+    return MessageIds()
 
 
 def refuse_delay(core: rocketmq_py.Message, *, allow_delay: bool, what: str) -> None:
