@@ -308,6 +308,22 @@ def records_in(broker: EmbeddedBroker, topic: str) -> list[object]:
     return [one for m in broker.messages.in_topic(topic) for one in read_records(m.body)]
 
 
+def test_a_message_of_a_topic_without_a_listener_comes_again_later(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    box = Box()
+    running = consumer_of(broker)
+    running.subscribe("TopicTestMQ", "*", box)
+    running.core.subscribe("TopicTestMQ-Other")
+    with running:
+        broker.send("TopicTestMQ-Other", b"1")
+        broker.wait_for(
+            lambda b: b.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK), timeout=PATIENCE
+        )
+    assert "no listener for topic TopicTestMQ-Other" in caplog.text
+    assert box.messages == []
+
+
 def test_a_rate_holds_for_its_topic_alone(broker: EmbeddedBroker) -> None:
     slow, quick = Box(), Box()
     running = consumer_of(broker)
