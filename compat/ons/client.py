@@ -1,34 +1,24 @@
-"""What every ONS client has: properties, credentials, start and shutdown, one kind of error.
+"""What every ONS client has: properties, keys, start and shutdown, one kind of error.
 
-Must not know sending and receiving; `producer` and `consumer` derive from `Client`. Names as in
+Must not know sending and receiving; producers and consumers derive from `Client`. Names as in
 ``com.aliyun.openservices.ons.api.Admin``.
 """
+
+from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Self, TypedDict
+from typing import ClassVar, Self
 
 import rocketmq_py
+from compat.ons.access import Access
 from compat.ons.message import Message
-from compat.ons.properties import (
-    Properties,
-    PropertyKeyConst,
-    check_known,
-    credentials_of,
-    namespace_of,
-    text_of,
-)
-from rocketmq_py.config import Credentials, CredentialsSource
-from rocketmq_py.errors import ONSClientException, RocketMQError
-
-
-class _InstanceSettings(TypedDict, total=False):
-    """Client settings that are passed on only when the program sets them."""
-
-    instance_name: str
-    namespace: str
+from compat.ons.properties import Properties
+from compat.ons.settings import Kind, named_by_property
+from rocketmq_py.config import Credentials
+from rocketmq_py.errors import DelayConflictError, ONSClientException, RocketMQError
 
 
 class Client(ABC):
@@ -36,36 +26,39 @@ class Client(ABC):
 
     It lives as long as the client of the SDK that it translates to, and by the same rules. One is
     different, as in ONS: a start of what runs does nothing.
+
+    A property that is not known, or asks what is not offered, raises ONSClientException when the
+    client is made; one that concerns another kind of client is left to that.
     """
 
+    _KIND: ClassVar[Kind]
+
     def __init__(self, properties: Mapping[str, object]) -> None:
-        self.properties = Properties.of(properties)
-        check_known(self.properties)
-        self._credentials = credentials_of(self.properties)
+        with named_by_property(self._KIND):
+            self.properties = Properties.of(properties)
+            self._access = Access.of(self.properties)
+            self._make()
         self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
 
-    @property
-    def credentials_source(self) -> CredentialsSource | None:
-        """Credentials for the SDK: asked for at each request, so that they can be renewed."""
-        return None if self._credentials is None else self._current_credentials
+    @abstractmethod
+    def _make(self) -> None:
+        """Make the client of the SDK."""
 
     @property
     def credentials(self) -> Credentials | None:
-        """The key pair that signs requests now."""
-        return self._credentials
-
-    @property
-    def _instance_settings(self) -> _InstanceSettings:
-        """The instance name, if the program has set one, and the namespace."""
-        settings = _InstanceSettings(namespace=namespace_of(self.properties))
-        name = text_of(self.properties, PropertyKeyConst.InstanceName)
-        if name:
-            settings["instance_name"] = name
-        return settings
+        """The key pair that signs requests now; None when they are not signed."""
+        keys = self._access.keys
+        return None if keys is None else keys()
 
     @property
     @abstractmethod
-    def core(self) -> rocketmq_py.DefaultMQProducer | rocketmq_py.DefaultMQPushConsumer:
+    def core(
+        self,
+    ) -> (
+        rocketmq_py.DefaultMQProducer
+        | rocketmq_py.DefaultMQPushConsumer
+        | rocketmq_py.DefaultLitePullConsumer
+    ):
         """The client of the SDK."""
 
     def start(self) -> None:
@@ -96,13 +89,11 @@ class Client(ABC):
         return not self.is_started()
 
     def update_credential(self, properties: Mapping[str, object]) -> None:
-        """Sign with another key pair from now on; ONSClientException when a key is missing."""
-        renewed = credentials_of(Properties.of(properties))
-        if renewed is None or not renewed.secret_key:
-            raise ONSClientException("update_credential needs AccessKey and SecretKey")
-        if self._credentials is None:
-            raise ONSClientException("the client was made without keys: create one with keys")
-        self._credentials = renewed
+        """Sign with the AccessKey, SecretKey and SecurityToken of ``properties`` from now on.
+
+        ONSClientException when one of the first two is missing, or the client was made without.
+        """
+        self._access.update(Properties.of(properties))
 
     def isStarted(self) -> bool:
         """Java's spelling of `is_started`."""
@@ -130,21 +121,19 @@ class Client(ABC):
         """Shut down."""
         self.shutdown()
 
-    def _current_credentials(self) -> Credentials:
-        if self._credentials is None:
-            raise ONSClientException("the client has no credentials")
-        return self._credentials
-
     def _started(self) -> None:  # noqa: B027 - a producer has nothing else to do
         """Do what else belongs to a start; `shutdown` may come at any time."""
 
 
 @contextmanager
 def translated(what: str, message: Message | None = None) -> Iterator[None]:
-    """Turn every error of the SDK into ONSClientException, the SDK's error as its cause."""
+    """Turn every error of the SDK into ONSClientException, the SDK's error as its cause.
+
+    But for a delay where none may be: that is a mistake of the program, and stays a ValueError.
+    """
     try:
         yield
-    except ONSClientException:
+    except (ONSClientException, DelayConflictError):
         raise
     except (RocketMQError, ValueError, TypeError) as error:
         where = ""

@@ -1,44 +1,37 @@
 """The ONS consumer: one group, one listener per topic.
 
 A thin translator over `rocketmq_py.DefaultMQPushConsumer`. Must not know how messages are pulled.
-Names as in ``com.aliyun.openservices.ons.api.Consumer``.
+Names as in ``com.aliyun.openservices.ons.api.Consumer``. Batches and messages in order have
+consumers of their own, in `batch` and `order`.
 """
+
+from __future__ import annotations
 
 import inspect
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from enum import Enum
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from compat.ons.client import Client, translated
 from compat.ons.message import Message, from_core
-from compat.ons.properties import (
-    PropertyKeyConst,
-    PropertyValueConst,
-    domain_of,
-    int_of,
-    name_servers_of,
-    switch_of,
-    text_of,
-)
+from compat.ons.settings import CONSUMER, Kind, settings_of
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     DefaultMQPushConsumer,
     MessageExt,
+    MessageListenerConcurrently,
+    MessageListenerOrderly,
     MessageSelector,
 )
-from rocketmq_py.errors import ONSClientException
+from rocketmq_py.errors import ONSClientException, RocketMQError
 
 logger = logging.getLogger(__name__)
 
 _NO_ACTION = frozenset({None, type(None), "None", bool, "bool"})
 """What a listener may be annotated to return that is surely no `Action`."""
-THREADS_DEFAULT = 20
-RECONSUME_TIMES_DEFAULT = 16
-CONSUME_TIMEOUT_DEFAULT_MIN = 15
-CACHED_AMOUNT_DEFAULT, CACHED_AMOUNT_MIN, CACHED_AMOUNT_MAX = 5000, 100, 50_000
-CACHED_MIB_DEFAULT, CACHED_MIB_MIN, CACHED_MIB_MAX = 512, 16, 2048
 
 
 class Action(Enum):
@@ -57,9 +50,13 @@ class Action(Enum):
 class ConsumeContext:
     """What a listener gets with the message. It is empty, as in ONS."""
 
+    __slots__ = ()
+
 
 class MessageListener:
     """Handles the messages of one topic: override `consume`, or pass a callable."""
+
+    _consume: Callable[[Message, ConsumeContext], Action] | None = None
 
     def __init__(self, consume: Callable[[Message, ConsumeContext], Action] | None = None) -> None:
         self._consume = consume
@@ -67,87 +64,44 @@ class MessageListener:
     def consume(self, message: Message, context: ConsumeContext) -> Action:
         """Handle one message; called on a pool thread, also for several messages at once."""
         if self._consume is None:
-            raise ONSClientException(
-                f"{type(self).__name__} has no consume: override it, or pass a callable"
-            )
+            raise no_consume(self)
         return self._consume(message, context)
 
 
-ListenerLike = MessageListener | Callable[[Message, ConsumeContext], Action]
+class _Listener(Protocol):
+    def consume(self, message: Message, context: ConsumeContext, /) -> Action: ...
+
+
+ListenerLike: TypeAlias = _Listener | Callable[[Message, ConsumeContext], Action]
 """Everything that `Consumer.subscribe` takes as the listener of a topic."""
 
 
-class Consumer(Client):
-    """Receives messages; made by `ONSFactory.create_consumer`.
+class ReceivingClient(Client):
+    """Base of the consumers whose listeners are called: one for each topic.
 
     While it is started the process stays alive, as a Java program does: call `shutdown` to let it
     end.
     """
 
-    def __init__(self, properties: Mapping[str, object]) -> None:
-        super().__init__(properties)
-        settings = self.properties
-        group = text_of(settings, PropertyKeyConst.GROUP_ID) or text_of(
-            settings, PropertyKeyConst.ConsumerId
-        )
-        if not group:
-            raise ONSClientException("a consumer needs the property GROUP_ID")
-        _check_model(text_of(settings, PropertyKeyConst.MessageModel))
-        threads = int_of(settings, PropertyKeyConst.ConsumeThreadNums, THREADS_DEFAULT)
-        self._listeners: dict[str, Callable[[Message, ConsumeContext], Action]] = {}
+    _SUCCESS: ClassVar[Enum]
+    """The answer of a listener that has handled its messages."""
+
+    def _make(self) -> None:
+        self._listeners: dict[str, Callable[..., object]] = {}
         self._told: set[str] = set()
-        self._ended = threading.Event()
-        self._keeper: threading.Thread | None = None
-        with translated("create a consumer"):
-            self._consumer = DefaultMQPushConsumer(
-                group,
-                namesrv_addr=name_servers_of(settings),
-                namesrv_domain=domain_of(settings),
-                consume_thread_min=threads,
-                consume_thread_max=threads,
-                max_reconsume_times=int_of(
-                    settings, PropertyKeyConst.MaxReconsumeTimes, RECONSUME_TIMES_DEFAULT
-                ),
-                consume_timeout=int_of(
-                    settings, PropertyKeyConst.ConsumeTimeout, CONSUME_TIMEOUT_DEFAULT_MIN
-                ),
-                pull_threshold_for_topic=_clamped(
-                    int_of(
-                        settings, PropertyKeyConst.MaxCachedMessageAmount, CACHED_AMOUNT_DEFAULT
-                    ),
-                    CACHED_AMOUNT_MIN,
-                    CACHED_AMOUNT_MAX,
-                ),
-                pull_threshold_size_for_topic=_clamped(
-                    int_of(
-                        settings, PropertyKeyConst.MaxCachedMessageSizeInMiB, CACHED_MIB_DEFAULT
-                    ),
-                    CACHED_MIB_MIN,
-                    CACHED_MIB_MAX,
-                ),
-                post_subscription_when_pull=switch_of(
-                    settings, PropertyKeyConst.PostSubscriptionWhenPull
-                ),
-                vip_channel_enabled=switch_of(settings, PropertyKeyConst.isVipChannelEnabled),
-                credentials=self.credentials_source,
-                **self._instance_settings,
-            )
-            self._consumer.register_message_listener(self._handle)
+        self._consumer = DefaultMQPushConsumer(
+            **settings_of(self._KIND, self.properties, self._access)
+        )
+        self._consumer.register_message_listener(self._core_listener())
 
-    def subscribe(
-        self, topic: str, expression: str | MessageSelector | None, listener: ListenerLike
-    ) -> None:
-        """Give a topic's messages to `listener`. This works after the start, too.
+    @abstractmethod
+    def _core_listener(self) -> MessageListenerConcurrently | MessageListenerOrderly:
+        """Make the one listener of the SDK's consumer."""
 
-        `expression` names tags separated by ``||``, or is ``*``. Raises ONSClientException for a
-        missing topic or listener.
-        """
-        if not topic:
-            raise ONSClientException("subscribe needs a topic")
-        function = _function_of(listener)
-        self._listeners[topic] = function
-        with translated(f"subscribe {topic}"):
-            self._consumer.subscribe(topic, expression)
+    @property
+    def core(self) -> DefaultMQPushConsumer:
+        """The client of the SDK."""
+        return self._consumer
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic."""
@@ -156,62 +110,48 @@ class Consumer(Client):
                 self._consumer.unsubscribe(topic)
             self._listeners.pop(topic, None)
 
-    @property
-    def core(self) -> DefaultMQPushConsumer:
-        """The client of the SDK."""
-        return self._consumer
-
-    def shutdown(self) -> None:
-        """Shut down, and let the program end."""
+    def _subscribe(
+        self, topic: str, expression: str | MessageSelector | None, listener: object
+    ) -> None:
+        """Give a topic's messages to a listener."""
+        if not topic:
+            raise ONSClientException("subscribe needs a topic")
+        function = _function_of(listener, self._SUCCESS)
+        before = self._listeners.get(topic)
+        self._listeners[topic] = function  # messages may come before the next line has ended
         try:
-            super().shutdown()
-        finally:
-            self._ended.set()
-            keeper = self._keeper
-            if keeper is not None and keeper.is_alive():
-                keeper.join()
+            with translated(f"subscribe {topic}"):
+                self._consumer.subscribe(topic, expression)
+        except BaseException:
+            self._listeners.pop(topic)
+            if before is not None:
+                self._listeners[topic] = before
+            raise
 
     def _started(self) -> None:
         """Keep the program alive.
 
-        The SDK's threads are daemons. A ported main() ends after start(), and its author expects
-        the program to go on receiving.
+        A ported main() ends after start(), and its author expects the program to go on receiving.
         """
-        self._keeper = threading.Thread(
-            target=self._ended.wait, name="ons-consumer-keeper", daemon=False
-        )
         try:
-            self._keeper.start()
-        except RuntimeError as error:  # the system has no thread left
+            self._consumer.keep_alive()
+        except RocketMQError:
             self._consumer.shutdown()
-            raise ONSClientException(
-                f"the consumer cannot keep its program alive: {error}; start again with a new one"
-            ) from error
+            raise
 
-    def _handle(
-        self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
-    ) -> ConsumeConcurrentlyStatus:
-        """Give one message to its topic's listener: batches hold one message each."""
-        for position, core in enumerate(messages):
-            if self._consume(core) is not Action.CommitMessage:
-                context.ack_index = position - 1
-                if position == 0:
-                    return ConsumeConcurrentlyStatus.RECONSUME_LATER
-                break
-        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-
-    def _consume(self, core: MessageExt) -> Action:
-        listener = self._listeners.get(core.topic)
+    def _is_handled(self, messages: Sequence[MessageExt], given: object, context: object) -> bool:
+        """Let the listener of the messages' topic have ``given``; whether it says success."""
+        topic = messages[0].topic
+        listener = self._listeners.get(topic)
         if listener is None:
             # Unsubscribed a moment ago, or subscribed by another member of the group only.
-            logger.warning("no listener for topic %s, message comes again later", core.topic)
-            return Action.ReconsumeLater
+            logger.warning("no listener for topic %s, message comes again later", topic)
+            return False
         # A listener of a foreign program may return anything, whatever its annotation says.
-        answer: object = listener(from_core(core), ConsumeContext())
-        if isinstance(answer, Action):
-            return answer
-        self._tell_once(answer, core)
-        return Action.ReconsumeLater
+        answer = listener(given, context)
+        if not isinstance(answer, type(self._SUCCESS)):
+            self._tell_once(answer, messages[0])
+        return answer is self._SUCCESS
 
     def _tell_once(self, answer: object, core: MessageExt) -> None:
         kind = type(answer).__name__
@@ -219,23 +159,74 @@ class Consumer(Client):
         self._told.add(kind)
         logger.log(
             level,
-            "the listener of topic %s returned %s instead of an Action, so message %s comes again "
-            "later (attempt %d): return Action.CommitMessage",
+            "the listener of topic %s returned %s instead of an %s, so message %s comes again "
+            "later (attempt %d): return %s",
             core.topic,
             "None" if answer is None else f"{answer!r:.40}, a {kind},",
+            type(self._SUCCESS).__name__,
             core.msg_id,
             core.reconsume_times + 1,
+            self._SUCCESS,
         )
 
 
-def _function_of(listener: object) -> Callable[[Message, ConsumeContext], Action]:
+class Consumer(ReceivingClient):
+    """Receives messages one by one, in any order; made by `ONSFactory.create_consumer`.
+
+    While it is started the process stays alive, as a Java program does: call `shutdown` to let it
+    end. With MessageModel = BROADCASTING every member of the group gets every message, once.
+    """
+
+    _KIND: ClassVar[Kind] = CONSUMER
+    _SUCCESS = Action.CommitMessage
+
+    def subscribe(
+        self, topic: str, expression: str | MessageSelector | None, listener: ListenerLike
+    ) -> None:
+        """Give a topic's messages to `listener`. This works after the start, too.
+
+        `expression` names tags separated by ``||``, or is ``*``, or is a `MessageSelector`. Raises
+        ONSClientException for a missing topic or listener.
+        """
+        self._subscribe(topic, expression, listener)
+
+    def rate_limit(self, topic: str, permits_per_second: float) -> None:
+        """Let the listener of a topic have at most so many messages in a second, evenly spread."""
+        with translated(f"limit the rate of {topic}"):
+            self._consumer.rate_limit(topic, permits_per_second)
+
+    def rateLimit(self, topic: str, permitsPerSecond: float) -> None:
+        """Java's spelling of `rate_limit`."""
+        self.rate_limit(topic, permitsPerSecond)
+
+    def _core_listener(self) -> MessageListenerConcurrently:
+        return MessageListenerConcurrently(self._handle)
+
+    def _handle(
+        self, messages: list[MessageExt], _context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        (core,) = messages  # batches hold one message each
+        if self._is_handled(messages, from_core(core), ConsumeContext()):
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        return ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+
+def no_consume(listener: object) -> ONSClientException:
+    """Build the error of a listener that nobody has told what to do."""
+    name = type(listener).__name__
+    return ONSClientException(f"{name} has no consume: override it, or pass a callable")
+
+
+def _function_of(listener: object, success: Enum) -> Callable[..., object]:
     """Find what handles a message; ONSClientException for what cannot, or can never succeed."""
-    if isinstance(listener, MessageListener) or not callable(listener):
-        listener = getattr(listener, "consume", None)
-    if not callable(listener) or isinstance(listener, type):
+    given: Any = listener  # Any: what a program may pass
+    if not isinstance(given, type) and callable(getattr(given, "consume", None)):
+        given = given.consume
+    if not callable(given) or isinstance(given, type):
         raise ONSClientException("subscribe needs a listener: an object with consume")
+    found: Callable[..., object] = given
     try:
-        returns = inspect.signature(listener).return_annotation
+        returns = inspect.signature(found).return_annotation
     except (TypeError, ValueError):
         returns = None  # a builtin without a signature: nothing to check
     else:
@@ -243,19 +234,6 @@ def _function_of(listener: object) -> Callable[[Message, ConsumeContext], Action
             name = getattr(returns, "__name__", returns)
             raise ONSClientException(
                 f"the listener returns {name}, so every message would come again until it is a "
-                "dead letter: return Action.CommitMessage"
+                f"dead letter: return {success}"
             )
-    return listener
-
-
-def _check_model(model: str) -> None:
-    if model == PropertyValueConst.BROADCASTING:
-        raise ONSClientException(
-            "property MessageModel = BROADCASTING is not offered: CLUSTERING is"
-        )
-    if model not in {"", PropertyValueConst.CLUSTERING}:
-        raise ValueError(f"property MessageModel = {model!r} must be CLUSTERING or BROADCASTING")
-
-
-def _clamped(value: int, low: int, high: int) -> int:
-    return max(low, min(high, value))
+    return found

@@ -1,175 +1,80 @@
 """The ONS producer: send now, send with a callback, send and forget.
 
 A thin translator over `rocketmq_py.DefaultMQProducer`. Must not know how a send works. Names as in
-``com.aliyun.openservices.ons.api.Producer``.
+``com.aliyun.openservices.ons.api.Producer``. Messages in order and transactions have producers of
+their own, in `order` and `transaction`.
 """
 
-import logging
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import TypeVar
+from __future__ import annotations
 
-from attrs import frozen
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import ClassVar
 
 import rocketmq_py
 from compat.ons.client import Client, translated
 from compat.ons.message import Message, to_core
-from compat.ons.properties import (
-    PRODUCER_GROUP_DEFAULT,
-    SEND_TIMEOUT_DEFAULT_MS,
-    PropertyKeyConst,
-    domain_of,
-    int_of,
-    max_delay_of,
-    name_servers_of,
-    switch_of,
-    text_of,
-)
+from compat.ons.sending import OnExceptionContext, SendCallbackLike, SendResult, Teller
+from compat.ons.settings import PRODUCER, Kind, producer_settings
 from rocketmq_py import DefaultMQProducer
-from rocketmq_py.errors import ONSClientException
-
-logger = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
+from rocketmq_py.errors import DelayConflictError, ONSClientException
+from rocketmq_py.raw import MessageIds
 
 
-@frozen
-class SendResult:
-    """What a successful send returns."""
+class SendingClient(Client):
+    """Base of the producers whose sends need nothing but a message.
 
-    topic: str
-    message_id: str
-
-    def getTopic(self) -> str:
-        """Java's spelling of `topic`."""
-        return self.topic
-
-    def getMessageId(self) -> str:
-        """Java's spelling of `message_id`."""
-        return self.message_id
-
-
-@frozen
-class OnExceptionContext:
-    """What a failed asynchronous send tells its callback."""
-
-    topic: str
-    message_id: str | None
-    exception: ONSClientException
-
-    def getTopic(self) -> str:
-        """Java's spelling of `topic`."""
-        return self.topic
-
-    def getMessageId(self) -> str | None:
-        """Java's spelling of `message_id`."""
-        return self.message_id
-
-    def getException(self) -> ONSClientException:
-        """Java's spelling of `exception`."""
-        return self.exception
-
-
-class SendCallback:
-    """Learns the outcome of an asynchronous send; runs on a callback thread of the client.
-
-    Override `on_success` and `on_exception` (or ``onSuccess`` and ``onException``), or pass two
-    callables.
+    Every failure is an `ONSClientException` whose ``__cause__`` is the SDK's error.
     """
 
-    def __init__(
-        self,
-        on_success: Callable[[SendResult], object] | None = None,
-        on_exception: Callable[[OnExceptionContext], object] | None = None,
-    ) -> None:
-        self._on_success = on_success
-        self._on_exception = on_exception
+    def _make(self) -> None:
+        settings = producer_settings(self._KIND, self.properties, self._access)
+        self._producer = DefaultMQProducer(**settings)
 
-    def on_success(self, result: SendResult) -> None:
-        """Learn that the broker has the message."""
-        if self._on_success is not None:
-            self._on_success(result)
-
-    def on_exception(self, context: OnExceptionContext) -> None:
-        """Learn that the send failed; the message may be sent again."""
-        if self._on_exception is not None:
-            self._on_exception(context)
-
-    def onSuccess(self, sendResult: SendResult) -> None:
-        """Java's spelling of `on_success`."""
-        self.on_success(sendResult)
-
-    def onException(self, context: OnExceptionContext) -> None:
-        """Java's spelling of `on_exception`."""
-        self.on_exception(context)
+    @property
+    def core(self) -> DefaultMQProducer:
+        """The client of the SDK."""
+        return self._producer
 
 
-class Producer(Client):
+class Producer(SendingClient):
     """Sends messages; made by `ONSFactory.create_producer`.
 
     Every failure is an `ONSClientException` whose ``__cause__`` is the SDK's error.
     """
 
-    def __init__(self, properties: Mapping[str, object]) -> None:
-        super().__init__(properties)
-        settings = self.properties
-        group = (
-            text_of(settings, PropertyKeyConst.GROUP_ID)
-            or text_of(settings, PropertyKeyConst.ProducerId)
-            or PRODUCER_GROUP_DEFAULT
-        )
-        with translated("create a producer"):
-            self._producer = DefaultMQProducer(
-                group,
-                namesrv_addr=name_servers_of(settings),
-                namesrv_domain=domain_of(settings),
-                send_msg_timeout=int_of(
-                    settings, PropertyKeyConst.SendMsgTimeoutMillis, SEND_TIMEOUT_DEFAULT_MS
-                ),
-                vip_channel_enabled=switch_of(settings, PropertyKeyConst.isVipChannelEnabled),
-                credentials=self.credentials_source,
-                delay_policy="as_java",
-                max_delay=max_delay_of(settings),
-                **self._instance_settings,
-            )
+    _KIND: ClassVar[Kind] = PRODUCER
+    _callback_executor: Executor | None = None
 
     def send(self, message: Message) -> SendResult:
         """Send and wait for the broker."""
         self.check_running()
-        with translated("send", message):
-            core = to_core(message)
-            try:
-                result = self._producer.send(core)
-            finally:
-                _take_id(message, core)
+        with sending(message) as core:
+            result = self._producer.send(core)
         return SendResult(message.topic, result.msg_id)
 
     def send_oneway(self, message: Message) -> None:
         """Send without an answer; raises for state, validation and route only."""
         self.check_running()
-        with translated("send", message):
-            core = to_core(message)
-            try:
-                self._producer.send_oneway(core)
-            finally:
-                _take_id(message, core)
+        with sending(message) as core:
+            self._producer.send_oneway(core)
 
-    def send_async(self, message: Message, callback: SendCallback) -> None:
+    def send_async(self, message: Message, callback: SendCallbackLike) -> None:
         """Send; the callback learns the outcome, exactly once.
 
         The message has its id when this returns, equal to the one in the callback. Raises for the
-        client's state only; everything else reaches the callback.
+        client's state, and TypeError for what is no callback; everything else reaches the callback.
         """
+        teller = Teller.of(callback, self._callback_executor)
         self.check_running()
         try:
-            with translated("send", message):
-                core = to_core(message)
-                try:
-                    future = self._producer.send_async(core)
-                finally:
-                    _take_id(message, core)
+            with sending(message) as core:
+                future = self._producer.send_async(core)
         except ONSClientException as error:
-            _tell(callback.onException, OnExceptionContext(message.topic, message.msg_id, error))
+            teller.tell_failure(OnExceptionContext(message.topic, message.msg_id, error))
             return
         topic, message_id = message.topic, message.msg_id
 
@@ -178,13 +83,17 @@ class Producer(Client):
                 with translated("send", message):
                     result = sent.result()
             except ONSClientException as error:
-                _tell(callback.onException, OnExceptionContext(topic, message_id, error))
+                teller.tell_failure(OnExceptionContext(topic, message_id, error))
             else:
-                _tell(callback.onSuccess, SendResult(topic, result.msg_id))
+                teller.tell_success(SendResult(topic, result.msg_id))
 
         future.add_done_callback(done)
 
-    def sendAsync(self, message: Message, sendCallback: SendCallback) -> None:
+    def set_callback_executor(self, executor: Executor | None) -> None:
+        """Run callbacks of later sends on ``executor``; None: on threads of the client."""
+        self._callback_executor = executor
+
+    def sendAsync(self, message: Message, sendCallback: SendCallbackLike) -> None:
         """Java's spelling of `send_async`."""
         self.send_async(message, sendCallback)
 
@@ -192,20 +101,36 @@ class Producer(Client):
         """Java's spelling of `send_oneway`."""
         self.send_oneway(message)
 
-    @property
-    def core(self) -> DefaultMQProducer:
-        """The client of the SDK."""
-        return self._producer
+    def setCallbackExecutor(self, callbackExecutor: Executor | None) -> None:
+        """Java's spelling of `set_callback_executor`."""
+        self.set_callback_executor(callbackExecutor)
 
 
-def _take_id(message: Message, core: rocketmq_py.Message) -> None:
-    """Copy the id that the SDK gave the message in the caller's thread."""
-    message.msg_id = core.get_user_property("UNIQ_KEY") or message.msg_id
+@contextmanager
+def sending(message: Message) -> Iterator[rocketmq_py.Message]:
+    """Send the message of the SDK inside this block, under a new id; errors are ONS's."""
+    message.msg_id = _ids(os.getpid()).next()
+    with translated("send", message):
+        core = to_core(message)
+        core.unique_key = message.msg_id
+        yield core
 
 
-def _tell(callback: Callable[[_T], object], outcome: _T) -> None:
-    try:
-        callback(outcome)
-    except Exception:
-        # A callback of a foreign program runs on our thread and must not end it.
-        logger.exception("send callback failed")
+@lru_cache(maxsize=1)
+def _ids(_process: int) -> MessageIds:
+    """Give who hands out ids: each send has one before anything can be wrong with it.
+
+    A forked child has its own: the lock of its parent's may be held by a thread that is not here.
+    """
+    return MessageIds()
+
+
+def refuse_delay(core: rocketmq_py.Message, *, allow_delay: bool, what: str) -> None:
+    """Raise DelayConflictError, a ValueError, for a delayed message that may not be one."""
+    delay = None if allow_delay else core.effective_delay()
+    if delay is not None:
+        raise DelayConflictError(
+            delay.kind.value,
+            delay.value,
+            f"{what} of ONS is not delayed: remove the delay, or pass allow_delay=True",
+        )

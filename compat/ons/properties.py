@@ -1,28 +1,20 @@
-"""Settings of an ONS client: their names, how they are kept, and what they mean here.
+"""Properties of an ONS client: their names, how they are kept, and how a value is read.
 
 `PropertyKeyConst` has the names that ONS programs use; their irregular casing is the original's.
-`settings_of` turns them into settings of the SDK and refuses what is not offered. Must not know
-producers and consumers beyond their settings.
+What each of them does to which client is told in `settings`; this module must not know it.
 """
 
-import logging
+from __future__ import annotations
+
 import re
-from collections.abc import Mapping
-from datetime import timedelta
-from typing import Final, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
 
-from rocketmq_py.config import Credentials
 from rocketmq_py.errors import ONSClientException
-
-logger = logging.getLogger(__name__)
-
-PRODUCER_GROUP_DEFAULT: Final = "__ONS_PRODUCER_DEFAULT_GROUP"
-SEND_TIMEOUT_DEFAULT_MS: Final = 5000
-MAX_DELAY_DAYS_DEFAULT: Final = 40
 
 
 class PropertyKeyConst:
-    """Names of the settings."""
+    """Names of the properties."""
 
     GROUP_ID: Final = "GROUP_ID"
     ProducerId: Final = "ProducerId"
@@ -30,34 +22,54 @@ class PropertyKeyConst:
     AccessKey: Final = "AccessKey"
     SecretKey: Final = "SecretKey"
     SecurityToken: Final = "SecurityToken"
+    RAM_ROLE_NAME: Final = "RamRoleName"
+    OnsChannel: Final = "OnsChannel"
     NAMESRV_ADDR: Final = "NAMESRV_ADDR"
     ONSAddr: Final = "ONSAddr"
     INSTANCE_ID: Final = "INSTANCE_ID"
     InstanceName: Final = "InstanceName"
-    OnsChannel: Final = "OnsChannel"
+    isVipChannelEnabled: Final = "isVipChannelEnabled"
     MsgTraceSwitch: Final = "MsgTraceSwitch"
+    LANGUAGE_IDENTIFIER: Final = "languageIdentifier"
+    MQType: Final = "MQType"
     SendMsgTimeoutMillis: Final = "SendMsgTimeoutMillis"
     MaxDelayDays: Final = "MaxDelayDays"
-    isVipChannelEnabled: Final = "isVipChannelEnabled"
+    CheckImmunityTimeInSeconds: Final = "CheckImmunityTimeInSeconds"
     MessageModel: Final = "MessageModel"
     ConsumeThreadNums: Final = "ConsumeThreadNums"
     MaxReconsumeTimes: Final = "maxReconsumeTimes"
+    SuspendTimeMillis: Final = "suspendTimeMillis"
     ConsumeTimeout: Final = "consumeTimeout"
+    ConsumeMessageBatchMaxSize: Final = "ConsumeMessageBatchMaxSize"
+    BatchConsumeMaxAwaitDurationInSeconds: Final = "batchConsumeMaxAwaitDurationInSeconds"
     MaxCachedMessageAmount: Final = "maxCachedMessageAmount"
     MaxCachedMessageSizeInMiB: Final = "maxCachedMessageSizeInMiB"
     PostSubscriptionWhenPull: Final = "PostSubscriptionWhenPull"
+    MAX_BATCH_MESSAGE_COUNT: Final = "maxBatchMessageCount"
+    AUTO_COMMIT: Final = "autoCommit"
+    AUTO_COMMIT_INTERVAL_MILLIS: Final = "autoCommitIntervalMillis"
+    POLL_TIMEOUT_MILLIS: Final = "pollTimeoutMillis"
+    EXACTLYONCE_DELIVERY: Final = "exactlyOnceDelivery"
     exactlyOnceDelivery: Final = "exactlyOnceDelivery"
 
 
 class PropertyValueConst:
-    """Values of the setting `PropertyKeyConst.MessageModel`."""
+    """Values of the property `PropertyKeyConst.MessageModel`."""
 
     CLUSTERING: Final = "CLUSTERING"
     BROADCASTING: Final = "BROADCASTING"
 
 
+KNOWN: Final = frozenset(
+    value for name, value in vars(PropertyKeyConst).items() if not name.startswith("_")
+)
+"""Every name of `PropertyKeyConst`."""
+
+
 class Properties(dict[str, str]):
-    """Settings by name, as ``java.util.Properties``; every value becomes text.
+    """Properties by name, as ``java.util.Properties``; numbers and switches become text.
+
+    TypeError for None as key or value, as in Java, and for a value that is no text, number or bool.
 
     >>> properties = Properties()
     >>> properties.put(PropertyKeyConst.SendMsgTimeoutMillis, 3000)
@@ -67,21 +79,39 @@ class Properties(dict[str, str]):
 
     def __init__(self, values: Mapping[str, object] | None = None) -> None:
         super().__init__()
-        for key, value in (values or {}).items():
-            self[key] = value  # `__setitem__` makes it text
+        self.update(values or {})
 
     def __setitem__(self, key: str, value: object) -> None:
+        if not isinstance(key, str):
+            raise TypeError(f"a property's name is a str, not {type(key).__name__} {key!r}")
+        if not isinstance(value, (str, int, float)):
+            # Not shown: it may be a secret in another type.
+            kind = type(value).__name__
+            raise TypeError(f"property {key}: a value is a str, a number or a bool, not {kind}")
         super().__setitem__(key, str(value).lower() if isinstance(value, bool) else str(value))
 
-    def put(self, key: str, value: object) -> None:
+    def update(self, values: Any = (), /, **more: Any) -> None:  # Any: as of a dict
+        """Set several values, of a mapping or of pairs."""
+        pairs: Iterable[tuple[str, object]]
+        pairs = values.items() if isinstance(values, Mapping) else values
+        for key, value in (*pairs, *more.items()):
+            self[key] = value  # `__setitem__` makes it text
+
+    def setdefault(self, key: str, default: object = None) -> str:
+        """Return a value; set it before when there is none."""
+        if key not in self:
+            self[key] = default  # `__setitem__` makes it text
+        return self[key]
+
+    def put(self, key: str, value: str | float) -> None:
         """Set a value."""
         self[key] = value  # `__setitem__` makes it text
 
-    def set_property(self, key: str, value: object) -> None:
+    def set_property(self, key: str, value: str | float) -> None:
         """Set a value."""
         self.put(key, value)
 
-    def setProperty(self, key: str, value: object) -> None:
+    def setProperty(self, key: str, value: str | float) -> None:
         """Java's spelling of `set_property`."""
         self.set_property(key, value)
 
@@ -99,13 +129,11 @@ class Properties(dict[str, str]):
         return cls(properties)
 
 
-_KNOWN: Final = frozenset(
-    value for name, value in vars(PropertyKeyConst).items() if not name.startswith("_")
-)
-
-
-_INSTANCE_HOST: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
-"""As ``NameServerAddressUtils`` of the original knows the endpoint of an instance."""
+_INSTANCE: Final = r"MQ_INST_\w+_\w+|mqi-\w+-\w+"
+_INSTANCE_HOST: Final = re.compile(rf"(?:\w+://)?({_INSTANCE})\.", re.ASCII)
+"""As ``NameServerAddressUtils`` and ``NameAddrUtils`` of the original know an instance's host."""
+_SHARED_NAMING_SIGN: Final = 3
+"""Which character of the last part of ``mqi-...-...`` tells whether its names are its own."""
 
 
 def text_of(properties: Mapping[str, str], key: str) -> str:
@@ -125,58 +153,30 @@ def int_of(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def switch_of(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
-    """Return a switch; everything but ``true`` means off, as in Java."""
-    text = text_of(properties, key)
-    return text.lower() == "true" if text else default
-
-
-def name_servers_of(properties: Mapping[str, str]) -> str:
-    """Return NAMESRV_ADDR."""
-    return text_of(properties, PropertyKeyConst.NAMESRV_ADDR)
-
-
-def domain_of(properties: Mapping[str, str]) -> str:
-    """Return ONSAddr, the address that is asked for name servers without NAMESRV_ADDR.
-
-    There is no default, as the original has one: nobody is asked who is not named.
-    """
-    return text_of(properties, PropertyKeyConst.ONSAddr)
+    """Return a switch; ONSClientException for anything but true and false (Java: it is off)."""
+    text = text_of(properties, key).lower()
+    if text not in {"", "true", "false"}:
+        raise ONSClientException(f"property {key} = {text!r} must be true or false")
+    return text == "true" if text else default
 
 
 def namespace_of(properties: Mapping[str, str]) -> str:
     """Return INSTANCE_ID, else the instance that NAMESRV_ADDR names as its host, "" for neither.
 
+    "" as well for an instance of Aliyun's second kind (``mqi-...``) whose id says that it shares
+    its names with others.
+
     >>> namespace_of({"NAMESRV_ADDR": "http://MQ_INST_1_Bx.mq.example:80"})
     'MQ_INST_1_Bx'
     """
-    given = text_of(properties, PropertyKeyConst.INSTANCE_ID)
+    named = text_of(properties, PropertyKeyConst.INSTANCE_ID) or instance_host_of(properties)
+    _, kind, last = named.rpartition("-")
+    is_second_kind = kind and named.startswith("mqi-") and len(last) > _SHARED_NAMING_SIGN
+    shares = is_second_kind and ord(last[_SHARED_NAMING_SIGN]) % 2 == 0
+    return "" if shares else named
+
+
+def instance_host_of(properties: Mapping[str, str]) -> str:
+    """Return the instance of Aliyun that NAMESRV_ADDR names as its host, "" when it names none."""
     found = _INSTANCE_HOST.match(text_of(properties, PropertyKeyConst.NAMESRV_ADDR))
-    return given or ("" if found is None else found[1])
-
-
-def credentials_of(properties: Mapping[str, str]) -> Credentials | None:
-    """Return the key pair, None when no access key is set."""
-    access_key = text_of(properties, PropertyKeyConst.AccessKey)
-    if not access_key:
-        return None
-    return Credentials(
-        access_key,
-        text_of(properties, PropertyKeyConst.SecretKey),
-        text_of(properties, PropertyKeyConst.SecurityToken) or None,
-    )
-
-
-def max_delay_of(properties: Mapping[str, str]) -> timedelta:
-    """Return the longest delay that may be sent: 40 days unless MaxDelayDays says otherwise."""
-    days = int_of(properties, PropertyKeyConst.MaxDelayDays, MAX_DELAY_DAYS_DEFAULT)
-    if days < 1:
-        raise ONSClientException(f"property MaxDelayDays = {days} must be 1 or more")
-    return timedelta(days=days)
-
-
-def check_known(properties: Mapping[str, str]) -> None:
-    """Refuse what is asked for and not offered; unknown names are only logged, as in Java."""
-    if switch_of(properties, PropertyKeyConst.exactlyOnceDelivery):
-        raise ONSClientException("property exactlyOnceDelivery: exactly-once is not offered")
-    for key in properties.keys() - _KNOWN:
-        logger.debug("ONS property %s is not known here and changes nothing", key)
+    return "" if found is None else found[1]

@@ -1,7 +1,8 @@
 """How a program stays alive for a client that receives: until a signal ends it.
 
 The threads of the SDK are daemons, so a program whose main thread ends takes its consumer with it.
-`Foreground.run` keeps the main thread until SIGINT or SIGTERM. Must not know what is received.
+`Foreground.run` keeps the main thread until SIGINT or SIGTERM, `Foreground.keep_alive` the program
+until a shutdown. Must not know what is received.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 
 from rocketmq_py.client.life import Client
-from rocketmq_py.errors import ClientClosedError, IllegalStateError
+from rocketmq_py.errors import ClientClosedError, IllegalStateError, MQClientException
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK_S = 0.5
@@ -52,6 +53,29 @@ class Foreground(Client):
                         break
             finally:
                 self.shutdown()
+
+    def keep_alive(self) -> None:
+        """Let the program go on when its main thread ends, until this client is shut down.
+
+        Returns at once. Programs that were ported from Java expect it: there the threads of a
+        consumer keep the program alive. Raises what `check_running` raises, and
+        `MQClientException` when the system starts no thread.
+        """
+        self.check_running()
+        ended = threading.Event()
+
+        def stay() -> None:
+            ended.wait()
+            self.shutdown()  # waits for the one that has begun
+
+        keeper = threading.Thread(target=stay, name="rocketmq-keep-alive", daemon=False)
+        try:
+            keeper.start()
+        except RuntimeError as error:
+            raise MQClientException(f"the program cannot be kept alive: {error}") from error
+        self._life.at_end(lambda _: ended.set())
+        if not self.is_running:  # it was shut down before that was named
+            ended.set()
 
     def _started(self) -> bool:
         """Start; False when it was shut down meanwhile, perhaps by its first message."""

@@ -39,6 +39,7 @@ from rocketmq_py.consumer.core.start_offset import first_offset
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
 from rocketmq_py.consumer.dispatch.inbox import Inbox
 from rocketmq_py.consumer.dispatch.listener_calls import MINUTE_MS
+from rocketmq_py.consumer.dispatch.pacing import Pace
 from rocketmq_py.consumer.dispatch.pool import PoolDispatch
 from rocketmq_py.consumer.inspection import Inspection
 from rocketmq_py.consumer.listener import MessageModel
@@ -146,11 +147,14 @@ def queues_of(basis: Basis[ConsumerConfig]) -> Queues:
 
 
 def push_member(
-    basis: Basis[PushConsumerConfig], listening: Listening, workers: Workers | None = None
+    basis: Basis[PushConsumerConfig],
+    listening: Listening,
+    workers: Workers | None = None,
+    pace: Pace | None = None,
 ) -> PushMember:
     """Put a push consumer together, for the model in its settings and the kind of its listener.
 
-    ``workers`` run the listener calls; None: a pool of threads.
+    ``workers`` run the listener calls; None: a pool of threads. ``pace``: how often, in any order.
     """
     group, engine, settings, subscriptions, _, _ = basis
     broadcasts = settings.message_model is MessageModel.BROADCASTING
@@ -159,6 +163,14 @@ def push_member(
             "client_rebalance",
             settings.client_rebalance,
             "must be True for broadcasting: each member has all queues, so brokers assign none",
+        )
+    if settings.consume_message_batch_max_wait and (
+        listening.is_orderly or not settings.client_rebalance
+    ):
+        raise ConfigError(
+            "consume_message_batch_max_wait",
+            settings.consume_message_batch_max_wait,
+            "must be 0 for a listener in order, and with client_rebalance=False",
         )
     queues = queues_of(basis)
     offsets = queues.offsets
@@ -183,7 +195,7 @@ def push_member(
     if listening.is_orderly:
         how = _in_order(basis, flow.progress, handler, locks, workers)
     else:
-        how = _on_pool(basis, flow, handler, workers)
+        how = _on_pool(basis, flow, handler, workers, pace or Pace())
     parts: Parts[PoolDispatch | OrderlyDispatch] = Parts(
         consume_type="CONSUME_PASSIVELY",
         share=flow.share,
@@ -319,9 +331,11 @@ def _on_pool(
     flow: Flow,
     handler: Handler,
     workers: Workers | None,
+    pace: Pace,
 ) -> Dispatching:
     pool = PoolDispatch(
         pool=workers,
+        pace=pace,
         group=basis.group,
         engine=basis.engine,
         settings=basis.settings,

@@ -6,7 +6,7 @@ What it can do besides `poll` and `batches` stands in ``polling.py``. Names and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ from rocketmq_py.consumer.settings import LitePullConsumerConfig
 from rocketmq_py.errors import ClientClosedError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
+from rocketmq_py.send_result import MessageQueue
 
 
 @explained
@@ -66,6 +67,17 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer):
     def start(self) -> None:
         """Join the group, take queues and begin to fetch. Raises as a push consumer's start."""
         self._start()
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Read these queues, and no others, whatever the other members of the group read.
+
+        Before the start, and again after it; a further call replaces them. After the start it
+        waits until they are taken, so that `seek` may follow, but not for servers that do not
+        answer. Raises `IllegalStateError` after `subscribe`, or when the first call comes late.
+        """
+        super().assign(queues)
+        if self.is_running:
+            self._running().rebalance()
 
     # --- messages -----------------------------------------------------------------------------
 

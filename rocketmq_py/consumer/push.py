@@ -20,6 +20,7 @@ from rocketmq_py.client.life import Remedy, checked_patience
 from rocketmq_py.client.running import Foreground
 from rocketmq_py.clock import Clock, a_clock
 from rocketmq_py.config import explained
+from rocketmq_py.consumer.dispatch.pacing import Pace
 from rocketmq_py.consumer.face import PushedConsumer
 from rocketmq_py.consumer.listener import (
     ConsumeFunction,
@@ -31,7 +32,7 @@ from rocketmq_py.consumer.listener import (
     listening_of,
 )
 from rocketmq_py.consumer.settings import PushConsumerConfig
-from rocketmq_py.errors import ConfigError, MQClientException
+from rocketmq_py.errors import ConfigError, MQClientException, UnsupportedOperationError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
@@ -99,6 +100,7 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._listening: Listening | None = None
+        self._pace = Pace()
 
     @property
     def config(self) -> PushConsumerConfig:
@@ -188,6 +190,20 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
             raise ConfigError("consume_thread_min", size, f"1 to {self.consume_thread_max} threads")
         self._running().dispatch.resize(size)
 
+    def rate_limit(self, topic: str, messages_per_second: float | None) -> None:
+        """Let the listener have at most so many messages of a topic in a second, evenly spread.
+
+        From now on, before the start or after it; None takes the limit away. What waits is cached
+        within the limits of flow control, and takes no thread. Raises ConfigError for what is no
+        rate of 0.001 or more, UnsupportedOperationError for a listener in order.
+        """
+        self._pace.limit(topic, messages_per_second)
+        try:
+            self._check_pace()
+        except UnsupportedOperationError:
+            self._pace.limit(topic, None)
+            raise
+
     def send_message_back(self, message: MessageExt, delay_level: int = 0) -> None:
         """Ask for another delivery of a message.
 
@@ -209,8 +225,15 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
 
     # --- inside -------------------------------------------------------------------------------
 
+    def _check_pace(self) -> None:
+        if self._pace and self._listening is not None and self._listening.is_orderly:
+            raise UnsupportedOperationError(
+                "rate_limit is for listeners whose messages may be handled in any order"
+            )
+
     def _checked(self) -> Listening:
         self._check_group()
+        self._check_pace()
         if self._listening is None:
             raise MQClientException(
                 "there is no listener: call register_message_listener before start"
@@ -230,6 +253,8 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
         self._join(
             self,
             lambda engine: push_member(
-                Basis(group, engine, self, subscriptions, self._clock, self._hooks), listening
+                Basis(group, engine, self, subscriptions, self._clock, self._hooks),
+                listening,
+                pace=self._pace,
             ),
         )

@@ -146,6 +146,10 @@ class PushConsumerConfig(ConsumerConfig):
         number; ``max`` bounds `DefaultMQPushConsumer.update_core_pool_size`.
     consume_message_batch_max_size
         Messages per listener call.
+    consume_message_batch_max_wait
+        How long messages of a queue wait until that many are there, in ms, or a timedelta, up to
+        450,000; 0: a call gets what a pull has brought. For listeners that may be called in any
+        order, and queues that are pulled.
     consume_concurrently_max_span
         Flow control of one queue: largest distance between unfinished offsets.
     max_reconsume_times
@@ -185,6 +189,9 @@ class PushConsumerConfig(ConsumerConfig):
     consume_thread_min: int = field(default=20, metadata=setting(within(1, 1000)))
     consume_thread_max: int = field(default=20, metadata=setting(within(1, 1000)))
     consume_message_batch_max_size: int = field(default=1, metadata=setting(within(1, 1024)))
+    consume_message_batch_max_wait: int = field(
+        default=0, converter=in_milliseconds, metadata=setting(milliseconds(0, 450_000))
+    )
     consume_concurrently_max_span: int = field(default=2000, metadata=setting(within(1, 65_535)))
     max_reconsume_times: int = field(default=-1, metadata=setting(within(-1)))
     suspend_current_queue_time_millis: int = field(

@@ -228,6 +228,87 @@ def refused(consumer: DefaultMQPushConsumer, other: ons.Consumer) -> None:
     other.subscribe("T", "*", ons_listener)  # type: ignore[arg-type]
 
 
+def ons_in_order(message: ons.Message, context: ons.ConsumeOrderContext) -> ons.OrderAction:
+    """The shape of a listener of ONS for messages in order."""
+    return ons.OrderAction.Success if context and message.body else ons.OrderAction.Suspend
+
+
+def ons_in_batches(messages: list[ons.Message], context: ons.ConsumeContext) -> ons.Action:
+    """The shape of a listener of ONS for batches."""
+    return ons.Action.CommitMessage if context and messages else ons.Action.ReconsumeLater
+
+
+class OnsCallback(ons.SendCallback):
+    """A callback of ONS, under Java's names."""
+
+    def onSuccess(self, sendResult: ons.SendResult) -> None:  # noqa: N802, N803
+        """Take the result."""
+        assert_type(sendResult.getMessageId(), str)
+
+    def onException(self, context: ons.OnExceptionContext) -> None:  # noqa: N802
+        """Take the reason."""
+        assert_type(context.getException(), ons.ONSClientException)
+        assert_type(context.message_id, str | None)
+
+
+class OnsChecker:
+    """Says what became of transactions, without a base class."""
+
+    def check(self, message: ons.Message) -> ons.TransactionStatus:
+        """Say it."""
+        return ons.TransactionStatus.Unknow if message.msg_id else ons.TransactionStatus.UNKNOW
+
+
+def ons_messages() -> None:
+    """Both spellings, and setters that give the message."""
+    message = ons.Message("T", "TagA", b"x").setKey("k").setStartDeliverTime(5)
+    assert_type(message, ons.Message)
+    assert_type(ons.Message("T", None, "key", b"x").getKey(), str | None)
+    assert_type(message.start_deliver_time, int)
+    assert_type(message.getUserProperties(), ons.Properties)
+    assert_type(message.getUserProperties("colour"), str | None)
+    assert_type(message.topic_partition, ons.TopicPartition | None)
+    message.tag, message.body, message.start_deliver_time = "TagB", b"y", 6
+    properties = ons.Properties({"a": 1})
+    properties.put(ons.PropertyKeyConst.SendMsgTimeoutMillis, 3000)
+    properties.setProperty(ons.PropertyKeyConst.MsgTraceSwitch, value=True)
+    assert_type(properties.getProperty("a"), str | None)
+
+
+def ons_producers(message: ons.Message) -> None:
+    """Producers of all kinds."""
+    properties = {"NAMESRV_ADDR": "127.0.0.1:9876", "SendMsgTimeoutMillis": 3000}
+    with ons.ONSFactory.createProducer(properties) as producer:
+        assert_type(producer, ons.Producer)
+        assert_type(producer.send(message).getTopic(), str)
+        producer.sendAsync(message, OnsCallback())
+        producer.send_async(message, ons.SendCallback(lambda result: print(result.message_id)))
+    with ons.ONSFactory.create_order_producer(properties) as ordered:
+        assert_type(ordered.send(message, "key"), ons.SendResult)
+    with ons.ONSFactory.createTransactionProducer(properties, OnsChecker()) as bank:
+        assert_type(bank, ons.TransactionProducer)
+        done = ons.TransactionStatus.CommitTransaction
+        assert_type(bank.send(message, lambda _message, _arg: done, 42), ons.SendResult)
+        bank.send(message, ons.LocalTransactionExecuter(), allow_delay=True)
+
+
+def ons_consumers(properties: ons.Properties) -> None:
+    """Consumers of all kinds, with functions and objects as listeners."""
+    ordered = ons.ONSFactory.createOrderedConsumer(properties)
+    ordered.subscribe("T", "*", ons_in_order)
+    ordered.subscribe("T", None, ons.MessageOrderListener(ons_in_order))
+    batches = ons.ONSFactory.create_batch_consumer(properties)
+    batches.subscribe("T", ons.MessageSelector.bySql("a > 5"), ons_in_batches)
+    batches.subscribe("T", "*", ons.BatchMessageListener(ons_in_batches))
+    with ons.ONSFactory.createPullConsumer(properties) as pulling:
+        partitions = pulling.topicPartitions("T")
+        assert_type(partitions, set[ons.TopicPartition])
+        pulling.assign(partitions)
+        assert_type(pulling.poll(3000), list[ons.Message])
+        assert_type(pulling.committed(partitions.pop()), int | None)
+        pulling.registerTopicPartitionChangedListener("T", lambda changed: print(len(changed)))
+
+
 def consuming() -> None:
     """A plain function is a listener."""
     with DefaultMQPushConsumer("group", namesrv_addr="127.0.0.1:9876") as consumer:

@@ -570,6 +570,98 @@ def ons_truth(message: ons.Message, context: ons.ConsumeContext) -> bool:
     return bool(message)
 
 
+def ons_bank(message: ons.Message, arg: object) -> bool:
+    """Say True about a transaction."""
+    return bool(message) and bool(arg)
+
+
+class HalfOnsCallback:
+    """It could not be told of a failure."""
+
+    def onSuccess(self, sendResult: ons.SendResult) -> None:  # noqa: N803
+        """Take a result."""
+
+
+def ons_messages(message: ons.Message, properties: ons.Properties) -> None:
+    """A body is bytes, a time an int, and an attribute has the name that it has."""
+    ons.Message("T", "TagA", "text")  # refused
+    ons.Message("T", "TagA", "key", "text")  # refused
+    ons.Message("T", "TagA", None)  # refused
+    ons.Message("T")  # refused
+    ons.Message(topic="T", tag="TagA", body=b"x")  # refused
+    message.startDeliverTime = 5  # refused
+    message.msgID = "id"  # refused
+    message.colour = "red"  # refused
+    message.body = "text"  # refused
+    message.start_deliver_time = None  # refused
+    message.setStartDeliverTime(None)  # refused
+    message.setStartDeliverTime("5")  # refused
+    message.setStartDeliverTime(datetime.now(UTC))  # refused
+    message.setBody("text")  # refused
+    message.putUserProperties("a", 5)  # refused
+    message.setDelayTimeLevel(3)  # refused
+    properties.put(ons.PropertyKeyConst.AccessKey, None)  # refused
+    properties.put(ons.PropertyKeyConst.SendMsgTimeoutMilis, 3000)  # refused
+    properties.setProperty("SendMsgTimeoutMillis", timedelta(seconds=3))  # refused
+    properties.put(5, "x")  # refused
+
+
+def ons_sends(
+    producer: ons.Producer,
+    ordered: ons.OrderProducer,
+    bank: ons.TransactionProducer,
+    message: ons.Message,
+) -> None:
+    """Sends of ONS take messages of ONS, and callbacks with both methods."""
+    producer.send("text")  # refused
+    producer.send(Message("T", b"x"))  # refused
+    producer.send(message, 3000)  # refused
+    producer.sendAsync(message)  # refused
+    producer.sendAsync(message, lambda result: None)  # refused
+    producer.sendAsync(message, HalfOnsCallback())  # refused
+    producer.sendAsync(message, ons.SendCallback)  # refused
+    producer.setCallbackExecutor(4)  # refused
+    ordered.send(message)  # refused
+    ordered.send(message, 42)  # refused
+    ordered.send(message, None)  # refused
+    ordered.sendAsync(message, ons.SendCallback())  # refused
+    bank.send(message)  # refused
+    bank.send(message, ons_bank)  # refused
+    bank.send(message, ons.LocalTransactionChecker())  # refused
+    ons.ONSFactory.createProducer("127.0.0.1:9876")  # refused
+    ons.ONSFactory.createTransactionProducer({})  # refused
+    ons.ONSFactory.createTransactionProducer({}, ons_bank)  # refused
+    ons.ONSFactory.createProducerBean({})  # refused
+    producer.updateCredential("id", "secret")  # refused
+    print(producer.send(message).msg_id)  # refused
+
+
+def ons_receives(
+    consumer: ons.Consumer,
+    ordered: ons.OrderConsumer,
+    batches: ons.BatchConsumer,
+    pulling: ons.PullConsumer,
+) -> None:
+    """Listeners of ONS return what their consumer understands."""
+    consumer.subscribe("T", "*", lambda message, context: None)  # refused
+    consumer.subscribe("T", "*", lambda message: ons.Action.CommitMessage)  # refused
+    consumer.subscribe("T", ons.Action.CommitMessage, ons.MessageListener())  # refused
+    consumer.subscribe("T", "*")  # refused
+    consumer.subscribe("T", "*", ons.MessageOrderListener())  # refused
+    ordered.subscribe("T", "*", lambda message, context: ons.Action.CommitMessage)  # refused
+    ordered.subscribe("T", "*", ons.MessageListener())  # refused
+    batches.subscribe("T", "*", ons.MessageListener())  # refused
+    pulling.assign("T")  # refused
+    pulling.assign([MessageQueue("T", "broker-a", 0)])  # refused
+    pulling.poll("3000")  # refused
+    pulling.poll(timedelta(seconds=3))  # refused
+    pulling.seek("T", 0)  # refused
+    pulling.subscribe("T", "*")  # refused
+    print(ons.Action.Commit)  # refused
+    print(ons.OrderAction.CommitMessage)  # refused
+    print(ons.TransactionStatus.Unknown)  # refused
+
+
 def listeners(consumer: C, other: ons.Consumer, message: MessageExt) -> None:
     """Listeners return a status, whatever their shape."""
     consumer.register_message_listener(silent)  # refused

@@ -362,6 +362,7 @@ class DispatchSettings(HandlingSettings, Protocol):
 
     consume_thread_min: int
     consume_message_batch_max_size: int
+    consume_message_batch_max_wait: int
 
 
 _Settings_co = TypeVar("_Settings_co", bound=DispatchSettings, covariant=True)

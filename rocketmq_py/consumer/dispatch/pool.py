@@ -14,6 +14,7 @@ from attrs import define, field
 from rocketmq_py.consumer.core.delivery import SETTLED
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.outcome import AS_ATTEMPT, DONE, Done, Later, Outcome
+from rocketmq_py.consumer.dispatch.gathering import Gatherer
 from rocketmq_py.consumer.dispatch.listener_calls import (
     MINUTE_MS,
     NO_ROOM_WAIT_MS,
@@ -21,6 +22,7 @@ from rocketmq_py.consumer.dispatch.listener_calls import (
     ListenerDispatch,
     Verdict,
 )
+from rocketmq_py.consumer.dispatch.pacing import Pace
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.sysflag import COMPRESSED, WRAPPED
@@ -52,15 +54,49 @@ class PoolCall(partial[object]):
 class PoolDispatch(ListenerDispatch[DispatchSettings]):
     """Listener calls of one consumer."""
 
+    _pace: Pace = field(factory=Pace)
     _waits: int = field(default=0, init=False)
+    _paced: set[PoolCall] = field(factory=set, init=False)
+    _gatherer: Gatherer = field(init=False)
+
+    @_gatherer.default
+    def _own_gatherer(self) -> Gatherer:
+        return Gatherer(
+            self._engine.schedule_after, lambda lane, batch: self._submit(lane, [batch])
+        )
 
     def deliver(self, lane: Lane, messages: Sequence[MessageExt]) -> None:
         """Queue listener calls for messages that are in their lane already."""
-        size = self._settings.consume_message_batch_max_size
-        self.pool.submit_all(
-            PoolCall(self._run, lane, tuple(messages[at : at + size]))
-            for at in range(0, len(messages), size)
+        settings = self._settings
+        batches = self._gatherer.batches(
+            lane,
+            messages,
+            settings.consume_message_batch_max_size,
+            settings.consume_message_batch_max_wait,
         )
+        self._submit(lane, batches)
+
+    @property
+    def unfinished(self) -> int:
+        """Listener calls that wait or run, those that wait for more messages or a rate included."""
+        return self.pool.unfinished + len(self._paced) + self._gatherer.lanes
+
+    def _submit(self, lane: Lane, batches: Iterable[tuple[MessageExt, ...]]) -> None:
+        calls = (PoolCall(self._run, lane, batch) for batch in batches)
+        self.pool.submit_all(one for one in calls if not self._pace or self._may_begin(one))
+
+    def _may_begin(self, call: PoolCall) -> bool:
+        """Say whether the rate of its topic lets a call begin now; else it begins later."""
+        _, messages = call.args
+        wait_s = self._pace.wait_s(messages[0].topic, len(messages))
+        if wait_s:
+            self._paced.add(call)
+            self._engine.schedule_after(wait_s * 1000, partial(self._begin, call))
+        return not wait_s
+
+    def _begin(self, call: PoolCall) -> None:
+        self.pool.submit(call)
+        self._paced.discard(call)
 
     def sweep(self, lanes: Iterable[Lane]) -> int:
         """Take back messages that are not settled `consume_timeout` minutes after their call began.

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from compat.ons import ONSFactory, Producer, PropertyKeyConst
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker, TopicSpec, VirtualClock
+from tests.unit.compat.ons.ons_bench import ONE_QUEUE
 
 
 @pytest.fixture
@@ -14,7 +15,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         clock=VirtualClock(),
         tcp=False,
         config={"timerMaxDelaySec": 60 * 86400},
-        topics=["TopicTestMQ", "TopicTestMQ-Other"],
+        topics=["TopicTestMQ", "TopicTestMQ-Other", TopicSpec(ONE_QUEUE, queues=1)],
     ) as started:
         yield started
 

@@ -21,6 +21,8 @@ from compat.ons import (
 from embedded_broker import EmbeddedBroker
 
 PATIENCE = 20.0
+ONE_QUEUE = "OneQueue"
+"""A topic of the broker, whose messages all lie in one queue."""
 
 
 def consumer_of(broker: EmbeddedBroker, group: str = "GID_test") -> Consumer:

@@ -69,16 +69,18 @@ def test_requests_are_signed_with_the_keys_of_the_moment(broker: EmbeddedBroker)
     properties.put(PropertyKeyConst.SecretKey, "hidden")
     with ONSFactory.createProducer(properties) as producer:
         # What the SDK asks before it signs a request.
-        current = producer._producer.credentials
+        current = producer.core.credentials
         assert callable(current)
         assert current() == Credentials("first", "hidden")
         producer.send(Message("TopicTestMQ", "TagA", b"x"))
         producer.updateCredential({"AccessKey": "second", "SecretKey": "hidden"})
-        assert current() == Credentials("second", "hidden")
+        assert current() == producer.credentials == Credentials("second", "hidden")
         producer.send(Message("TopicTestMQ", "TagA", b"x"))
         with pytest.raises(ONSClientException, match="SecretKey"):
             producer.update_credential({"AccessKey": "third"})
     assert "hidden" not in broker.journal.dump()
+    with pytest.raises(TypeError, match="AccessKey"):
+        ONSFactory.createProducer({"AccessKey": None})
     with (
         ONSFactory.createProducer({"NAMESRV_ADDR": broker.namesrv_addr}) as keyless,
         pytest.raises(ONSClientException, match="without keys"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,19 @@ import pytest
 from compat.ons import (
     Action,
     ConsumeContext,
+    Consumer,
     Message,
     MessageListener,
     MessageSelector,
     ONSClientException,
     ONSFactory,
     Producer,
+    PropertyValueConst,
 )
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import running_clients
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.trace import Pub, SubAfter, SubBefore, read_records
 from tests.unit.compat.ons.ons_bench import PATIENCE, Box, consumer_of
 
 ROOT = Path(__file__).parents[4]
@@ -32,7 +36,7 @@ def test_a_consumer_that_cannot_keep_its_program_alive_does_not_start(
     start = threading.Thread.start
 
     def limited(thread: threading.Thread) -> None:
-        if thread.name == "ons-consumer-keeper":
+        if thread.name == "rocketmq-keep-alive":
             raise RuntimeError("can't start new thread")
         start(thread)
 
@@ -214,32 +218,129 @@ def test_a_listener_base_without_a_function_fails_and_the_message_comes_again() 
         MessageListener().consume(Message(), ConsumeContext())
 
 
-@pytest.mark.case("T91")
-def test_settings_reach_the_consumer_under_their_irregular_names() -> None:
-    consumer = ONSFactory.createConsumer(
-        {
-            "ConsumerId": "GID_old_name",
-            "NAMESRV_ADDR": "http://127.0.0.1:9876",
-            "maxReconsumeTimes": "3",
-            "ConsumeThreadNums": 4,
-            "consumeTimeout": 2,
-            "maxCachedMessageAmount": 10,
-            "maxCachedMessageSizeInMiB": 9999,
-        }
-    )
-    inner = consumer._consumer
-    assert inner.consumer_group == "GID_old_name"
-    assert inner.config.name_servers == ("127.0.0.1:9876",)
-    assert (inner.max_reconsume_times, inner.consume_timeout) == (3, 2)
-    assert (inner.consume_thread_min, inner.consume_thread_max) == (4, 4)
-    assert (inner.pull_threshold_for_topic, inner.pull_threshold_size_for_topic) == (100, 2048)
+def test_in_broadcasting_every_member_gets_each_message_once(
+    broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # offsets are kept there
+    boxes = [Box(lambda _message: Action.ReconsumeLater), Box()]
+    settings = {
+        "NAMESRV_ADDR": broker.namesrv_addr,
+        "GROUP_ID": "GID_all",
+        "MessageModel": PropertyValueConst.BROADCASTING,
+    }
+    with ExitStack() as stack:
+        for number, box in enumerate(boxes):
+            running = ONSFactory.createConsumer(settings | {"InstanceName": f"member-{number}"})
+            running.subscribe("TopicTestMQ", "TagA", box)
+            stack.enter_context(running)
+        broker.send("TopicTestMQ", b"1", tags="TagA")
+        broker.wait_for(lambda _: all(box.messages for box in boxes), timeout=PATIENCE)
+        broker.clock.advance(60)
+        broker.wait_idle()
+    assert [[message.body for message in box.messages] for box in boxes] == [[b"1"], [b"1"]]
+    assert broker.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK) == []
 
 
-def test_a_model_that_is_not_offered_is_refused() -> None:
-    properties = {"GROUP_ID": "G", "MessageModel": "BROADCASTING"}
-    with pytest.raises(ONSClientException, match="CLUSTERING"):
-        ONSFactory.createConsumer(properties)
-    with pytest.raises(ValueError, match="MessageModel"):
-        ONSFactory.createConsumer(properties | {"MessageModel": "BOTH"})
-    with pytest.raises(ONSClientException, match="consume_thread_min"):
-        ONSFactory.createConsumer({"GROUP_ID": "G", "ConsumeThreadNums": 1001})
+def test_an_instance_has_its_own_groups_and_the_listener_sees_bare_names(
+    broker: EmbeddedBroker,
+) -> None:
+    broker.topics.create("MQ_INST_1_x%TopicTestMQ")
+    settings = {
+        "NAMESRV_ADDR": broker.namesrv_addr,
+        "GROUP_ID": "GID_shop",
+        "INSTANCE_ID": "MQ_INST_1_x",
+    }
+    box = Box()
+    running = ONSFactory.createConsumer(settings)
+    running.subscribe("TopicTestMQ", "*", box)
+    with running, ONSFactory.createOrderProducer(settings) as producer:
+        producer.send(Message("TopicTestMQ", "TagA", b"1"), "key")
+        broker.send("TopicTestMQ", b"of nobody")
+        broker.wait_for(lambda _: box.messages, timeout=PATIENCE)
+        broker.wait_idle()
+    (message,) = box.messages
+    assert (message.getTopic(), message.getShardingKey()) == ("TopicTestMQ", "key")
+    assert {one.group for one in broker.journal.requests(code=RequestCode.PULL_MESSAGE)} == {
+        "MQ_INST_1_x%GID_shop"
+    }
+
+
+def test_a_subscription_that_fails_leaves_the_listener_of_before(broker: EmbeddedBroker) -> None:
+    box = Box()
+    running = consumer_of(broker)
+    running.subscribe("TopicTestMQ", "TagA", box)
+    with running:
+        with pytest.raises(ONSClientException):
+            running.subscribe("TopicTestMQ", MessageSelector.bySql("size > '5'"), Box())
+        with pytest.raises(ONSClientException):
+            running.subscribe("TopicTestMQ-Other", MessageSelector.bySql("size > '5'"), Box())
+        broker.send("TopicTestMQ", b"1", tags="TagA")
+        broker.wait_for(lambda _: box.messages, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("more", "topics"),
+    [
+        ({}, {"RMQ_SYS_TRACE_TOPIC"}),
+        ({"MsgTraceSwitch": "false"}, set()),
+        ({"OnsChannel": "CLOUD"}, {"rmq_sys_TRACE_DATA_DefaultRegion"}),
+    ],
+)
+def test_the_way_of_messages_is_noted_where_the_channel_says_unless_it_is_switched_off(
+    broker: EmbeddedBroker, more: dict[str, str], topics: set[str]
+) -> None:
+    settings = {"NAMESRV_ADDR": broker.namesrv_addr, "GROUP_ID": "GID_traced", **more}
+    for name in ("RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_DefaultRegion"):
+        broker.topics.create(name)
+    box = Box()
+    running = ONSFactory.createConsumer(settings)
+    running.subscribe("TopicTestMQ", "*", box)
+    with running, ONSFactory.createProducer(settings) as producer:
+        producer.send(Message("TopicTestMQ", "TagA", b"1"))
+        broker.wait_for(lambda _: box.messages, timeout=PATIENCE)
+    sent = broker.journal.requests(code=RequestCode.SEND_MESSAGE_V2)
+    assert {str(one.topic) for one in sent} - {"TopicTestMQ"} == topics
+    noted = {type(one) for name in topics for one in records_in(broker, name)}
+    assert noted == ({Pub, SubBefore, SubAfter} if topics else set())
+
+
+def records_in(broker: EmbeddedBroker, topic: str) -> list[object]:
+    return [one for m in broker.messages.in_topic(topic) for one in read_records(m.body)]
+
+
+def test_a_message_of_a_topic_without_a_listener_comes_again_later(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    box = Box()
+    running = consumer_of(broker)
+    running.subscribe("TopicTestMQ", "*", box)
+    running.core.subscribe("TopicTestMQ-Other")
+    with running:
+        broker.send("TopicTestMQ-Other", b"1")
+        broker.wait_for(
+            lambda b: b.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK), timeout=PATIENCE
+        )
+    assert "no listener for topic TopicTestMQ-Other" in caplog.text
+    assert box.messages == []
+
+
+def test_a_rate_holds_for_its_topic_alone(broker: EmbeddedBroker) -> None:
+    slow, quick = Box(), Box()
+    running = consumer_of(broker)
+    running.rateLimit("TopicTestMQ", 0.001)
+    running.subscribe("TopicTestMQ", "*", slow)
+    running.subscribe("TopicTestMQ-Other", "*", quick)
+    with running:
+        for number in range(3):
+            broker.send("TopicTestMQ", str(number).encode())
+        broker.wait_for(lambda _: slow.messages and waiting(running) == 2, timeout=PATIENCE)
+        for _ in range(3):
+            broker.send("TopicTestMQ-Other", b"x")
+        broker.wait_for(lambda _: len(quick.messages) == 3, timeout=PATIENCE)
+    assert len(slow.messages) == 1
+    with pytest.raises(ONSClientException, match="rate"):
+        running.rate_limit("TopicTestMQ", 0)
+
+
+def waiting(consumer: Consumer) -> int:
+    return consumer.core._joined().dispatch.unfinished

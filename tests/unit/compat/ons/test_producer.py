@@ -38,12 +38,13 @@ def test_an_instance_has_its_own_topics_and_the_program_bare_names(broker: Embed
 @pytest.mark.case("T86")
 def test_a_send_async_that_cannot_work_reaches_the_callback_only(producer: Producer) -> None:
     outcome = Outcome()
-    producer.send_async(Message("a b", "TagA", b"x"), outcome)
+    message = Message("a b", "TagA", b"x")
+    producer.send_async(message, outcome)
     assert outcome.known.wait(PATIENCE)
     (failure,) = outcome.failures
     assert failure.getTopic() == "a b"
     assert isinstance(failure.getException().__cause__, MQClientException)
-    assert failure.getMessageId() == failure.message_id
+    assert failure.getMessageId() == failure.message_id == message.getMsgID() is not None
 
 
 def test_two_callables_make_a_callback(producer: Producer) -> None:

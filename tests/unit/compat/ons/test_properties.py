@@ -1,19 +1,11 @@
 from __future__ import annotations
 
-import logging
-from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
 from compat.ons import Properties, PropertyKeyConst
-from compat.ons.properties import (
-    check_known,
-    credentials_of,
-    int_of,
-    max_delay_of,
-    namespace_of,
-    switch_of,
-)
+from compat.ons.properties import int_of, namespace_of, switch_of
 from rocketmq_py.errors import ONSClientException
 
 
@@ -35,18 +27,30 @@ def test_names_keep_the_irregular_casing_of_the_original() -> None:
     assert PropertyKeyConst.MaxCachedMessageSizeInMiB == "maxCachedMessageSizeInMiB"
 
 
-@pytest.mark.case("T91")
-def test_an_unknown_name_changes_nothing_and_is_logged_for_debugging(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with caplog.at_level(logging.DEBUG):
-        check_known(Properties({"languageIdentifier": "x"}))
-    assert "languageIdentifier" in caplog.text
+@pytest.mark.parametrize("value", [None, ["id"], b"id", object()], ids=str)
+def test_a_value_that_is_no_text_number_or_switch_is_refused(value: object) -> None:
+    wrong = cast("Any", value)
+    properties = Properties()
+    with pytest.raises(TypeError, match=r"property AccessKey: .* not \w+$"):
+        properties.put(PropertyKeyConst.AccessKey, wrong)
+    with pytest.raises(TypeError, match="AccessKey"):
+        properties.update({PropertyKeyConst.AccessKey: wrong})
+    with pytest.raises(TypeError, match="AccessKey"):
+        properties.setdefault(PropertyKeyConst.AccessKey, wrong)
+    with pytest.raises(TypeError, match="AccessKey"):
+        Properties({PropertyKeyConst.AccessKey: wrong})
+    with pytest.raises(TypeError, match="name is a str"):
+        properties.put(wrong, "x")
+    assert properties == {}
 
 
-def test_what_is_not_offered_is_refused_and_not_ignored() -> None:
-    with pytest.raises(ONSClientException, match="exactly-once"):
-        check_known(Properties({"exactlyOnceDelivery": "true"}))
+def test_every_way_to_set_makes_text() -> None:
+    properties = Properties()
+    properties.update({"a": 1}, b=2.5)
+    properties.update([("c", True)])
+    assert properties.setdefault("d", 4) == "4"
+    assert properties.setdefault("a", 5) == "1"
+    assert properties == {"a": "1", "b": "2.5", "c": "true", "d": "4"}
 
 
 @pytest.mark.parametrize(
@@ -57,6 +61,9 @@ def test_what_is_not_offered_is_refused_and_not_ignored() -> None:
         ({"NAMESRV_ADDR": "http://MQ_INST_1_x.mq.example:80"}, "MQ_INST_1_x"),
         ({"NAMESRV_ADDR": "MQ_INST_1_x.mq.example:80"}, "MQ_INST_1_x"),
         ({"NAMESRV_ADDR": "http://MQ_INST_1_x.mq.example:80", "INSTANCE_ID": "mine"}, "mine"),
+        ({"NAMESRV_ADDR": "http://mqi-cn-abca1.mq.example:80"}, "mqi-cn-abca1"),
+        ({"NAMESRV_ADDR": "http://mqi-cn-abcb1.mq.example:80"}, ""),
+        ({"INSTANCE_ID": "mqi-cn-abc"}, "mqi-cn-abc"),
     ],
 )
 def test_the_instance_is_the_namespace_and_an_address_may_name_it(
@@ -72,21 +79,13 @@ def test_a_number_that_is_none_is_an_error_and_not_the_default() -> None:
         int_of(Properties({"n": "nine"}), "n", 7)
 
 
-@pytest.mark.parametrize(("text", "on"), [("true", True), ("TRUE", True), ("1", False)])
-def test_only_true_switches_on(text: str, *, on: bool) -> None:
-    assert switch_of(Properties({"s": text}), "s") is on
+@pytest.mark.parametrize(
+    ("text", "on"), [("true", True), ("TRUE", True), ("false", False), (" ", True)]
+)
+def test_a_switch_is_true_or_false(text: str, *, on: bool) -> None:
+    assert switch_of(Properties({"s": text}), "s", default=True) is on
 
 
-def test_keys_are_optional_and_never_shown() -> None:
-    assert credentials_of(Properties()) is None
-    credentials = credentials_of(Properties({"AccessKey": "id", "SecretKey": "hidden"}))
-    assert credentials is not None
-    assert credentials.secret_key == "hidden"
-    assert "hidden" not in repr(credentials)
-
-
-def test_forty_days_is_the_longest_delay_unless_it_is_set() -> None:
-    assert max_delay_of(Properties()) == timedelta(days=40)
-    assert max_delay_of(Properties({"MaxDelayDays": 7})) == timedelta(days=7)
-    with pytest.raises(ONSClientException, match="MaxDelayDays"):
-        max_delay_of(Properties({"MaxDelayDays": 0}))
+def test_anything_else_is_no_switch() -> None:
+    with pytest.raises(ONSClientException, match=r"property s = '1' must be true or false"):
+        switch_of(Properties({"s": 1}), "s")

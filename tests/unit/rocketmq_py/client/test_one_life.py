@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from compat.ons import Action, ONSFactory
+from compat.ons import Action, ONSFactory, OrderAction, TransactionStatus
 from rocketmq_py import (
     ConsumeConcurrentlyStatus,
     DefaultMQAdminExt,
@@ -86,6 +86,31 @@ def ons_consumer(namesrv_addr: str) -> Any:
     return made
 
 
+def ons_order_producer(namesrv_addr: str) -> Any:
+    return ONSFactory.create_order_producer({"NAMESRV_ADDR": namesrv_addr, "GROUP_ID": "GID_o"})
+
+
+def ons_transaction_producer(namesrv_addr: str) -> Any:
+    settings = {"NAMESRV_ADDR": namesrv_addr, "GROUP_ID": "GID_t"}
+    return ONSFactory.create_transaction_producer(settings, lambda _: TransactionStatus.Unknow)
+
+
+def ons_order_consumer(namesrv_addr: str) -> Any:
+    made = ONSFactory.create_ordered_consumer({"NAMESRV_ADDR": namesrv_addr, "GROUP_ID": "GID_s"})
+    made.subscribe("T", "*", lambda *_: OrderAction.Success)
+    return made
+
+
+def ons_batch_consumer(namesrv_addr: str) -> Any:
+    made = ONSFactory.create_batch_consumer({"NAMESRV_ADDR": namesrv_addr, "GROUP_ID": "GID_b"})
+    made.subscribe("T", "*", lambda *_: Action.CommitMessage)
+    return made
+
+
+def ons_pull_consumer(namesrv_addr: str) -> Any:
+    return ONSFactory.create_pull_consumer({"NAMESRV_ADDR": namesrv_addr, "GROUP_ID": "GID_l"})
+
+
 OF_THE_SDK: list[Callable[[str], Any]] = [
     producer,
     transaction_producer,
@@ -94,7 +119,10 @@ OF_THE_SDK: list[Callable[[str], Any]] = [
     admin,
     admin_client,
 ]
-OF_ONS: list[Callable[[str], Any]] = [ons_producer, ons_consumer]
+OF_ONS: list[Callable[[str], Any]] = [
+    *(ons_producer, ons_order_producer, ons_transaction_producer),
+    *(ons_consumer, ons_order_consumer, ons_batch_consumer, ons_pull_consumer),
+]
 
 
 @pytest.fixture(params=[*OF_THE_SDK, *OF_ONS], ids=lambda made: made.__name__)

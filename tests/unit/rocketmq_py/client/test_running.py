@@ -10,7 +10,13 @@ import pytest
 
 from rocketmq_py.client.life import Life
 from rocketmq_py.client.running import SIGNALS, Foreground
-from rocketmq_py.errors import ClientClosedError, IllegalStateError
+from rocketmq_py.errors import (
+    ClientClosedError,
+    IllegalStateError,
+    MQClientException,
+    NotStartedError,
+)
+from tests.waiting import until
 
 WAIT_S = 20.0
 
@@ -97,3 +103,54 @@ def test_a_handler_that_is_not_pythons_stays(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(signal, "signal", note)
     Receiver((signal.SIGTERM,)).run()
     assert foreign not in set_for
+
+
+def keepers() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "rocketmq-keep-alive"]
+
+
+def test_what_is_kept_alive_is_so_until_its_shutdown_has_ended() -> None:
+    receiver, order = Receiver(), list[str]()
+    with pytest.raises(NotStartedError):
+        receiver.keep_alive()
+    receiver.at_start = lambda: receiver._life.at_end(lambda _: order.append("ended"))
+    receiver.start()
+    receiver.keep_alive()
+    (keeper,) = keepers()
+    assert not keeper.daemon
+    receiver.shutdown()
+    keeper.join(WAIT_S)
+    assert (order, keepers()) == (["ended"], [])
+    with pytest.raises(ClientClosedError):
+        receiver.keep_alive()
+
+
+def test_what_is_shut_down_while_it_is_to_be_kept_alive_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    receiver = Receiver()
+    receiver.start()
+    start = threading.Thread.start
+
+    def begin(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "rocketmq-keep-alive":
+            receiver.shutdown()
+
+    monkeypatch.setattr(threading.Thread, "start", begin)
+    receiver.keep_alive()
+    until(lambda: not keepers())
+
+
+def test_a_system_without_a_thread_keeps_nothing_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver = Receiver()
+    receiver.start()
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(MQClientException, match="cannot be kept alive: can't start new thread"):
+        receiver.keep_alive()
+    monkeypatch.undo()
+    receiver.shutdown()

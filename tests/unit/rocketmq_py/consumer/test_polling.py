@@ -72,3 +72,17 @@ def test_a_poll_with_a_wrong_timeout_commits_nothing(
         assert consumer.committed(queue) in {None, 0}
         assert consumer.poll(0) == []
         assert consumer.committed(queue) == 1
+
+
+def test_queues_that_are_assigned_later_are_there_when_the_call_returns(
+    broker: EmbeddedBroker, settings: dict[str, Any]
+) -> None:
+    consumer = DefaultLitePullConsumer("G", **settings)
+    consumer.assign([])
+    with consumer:
+        queues = consumer.fetch_message_queues("T")
+        consumer.assign(queues[1:3])
+        assert consumer.assignment() == queues[1:3]
+        consumer.seek_to_end(queues[2])
+        consumer.assign(queues[:1])
+        assert consumer.assignment() == queues[:1]

@@ -17,9 +17,11 @@ from rocketmq_py import (
     ClientClosedError,
     ConfigError,
     ConsumeFromWhere,
+    ConsumeOrderlyStatus,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Message,
+    MessageListenerOrderly,
     MessageSelector,
     MQClientException,
     NotStartedError,
@@ -601,3 +603,34 @@ def test_a_topic_and_an_expression_that_are_no_texts_are_refused() -> None:
         DefaultMQPushConsumer("G").subscribe(number)
     with pytest.raises(TypeError, match="an expression is a str, not int"):
         DefaultMQPushConsumer("G").subscribe("T", number)
+
+
+def test_a_rate_is_for_listeners_that_may_be_called_in_any_order() -> None:
+    consumer = DefaultMQPushConsumer("G", namesrv_addr="127.0.0.1:9876")
+    consumer.rate_limit("T", 5)
+    consumer.register_message_listener(
+        MessageListenerOrderly(lambda *_: ConsumeOrderlyStatus.SUCCESS)
+    )
+    with pytest.raises(UnsupportedOperationError, match="rate_limit"):
+        consumer.start()
+    consumer.rate_limit("T", None)
+    with pytest.raises(UnsupportedOperationError, match="rate_limit"):
+        consumer.rate_limit("T", 5)
+    consumer._check_pace()
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_batches_that_wait_are_for_pulls_in_any_order(
+    broker: EmbeddedBroker, *, orderly: bool
+) -> None:
+    waiting = DefaultMQPushConsumer(
+        "G",
+        namesrv_addr=broker.namesrv_addr,
+        consume_message_batch_max_wait=timedelta(seconds=5),
+        client_rebalance=orderly,
+    )
+    done = ConsumeOrderlyStatus.SUCCESS
+    ordered = MessageListenerOrderly(lambda *_: done)
+    waiting.register_message_listener(ordered if orderly else lambda *_: DONE)
+    with pytest.raises(ConfigError, match="consume_message_batch_max_wait"):
+        waiting.start()

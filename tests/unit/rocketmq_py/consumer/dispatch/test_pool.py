@@ -10,6 +10,7 @@ from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
 from rocketmq_py.consumer.core.lane import Lane
 from rocketmq_py.consumer.core.progress import OffsetProgress
+from rocketmq_py.consumer.dispatch import pacing
 from rocketmq_py.consumer.dispatch.pool import PoolDispatch
 from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from rocketmq_py.consumer.listening import ConcurrentHandler
@@ -305,3 +306,44 @@ def test_a_copy_is_published_to_the_retry_topic_when_the_broker_refuses_to_take_
     bench.receive(0)
     assert len(bench.engine.called(RequestCode.SEND_MESSAGE_V2)) == 1
     assert bench.committed == 1
+
+
+def test_calls_beyond_the_rate_of_their_topic_wait_without_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pacing, "monotonic", lambda: 100.0)
+    seen: list[int] = []
+
+    def listen(messages: Sequence[MessageExt], _: ConsumeConcurrentlyContext) -> object:
+        seen.extend(m.queue_offset for m in messages)
+        return DONE
+
+    bench = Bench(listen)
+    bench.consumer._pace.limit("T", 2)
+    bench.receive(0, 1, 2)
+    assert (seen, bench.consumer.unfinished) == ([0], 2)
+    assert [one.delay_ms for one in bench.engine.scheduled] == [500.0, 1000.0]
+    for one in list(bench.engine.scheduled):
+        one.task()
+    assert (seen, bench.consumer.unfinished, bench.committed) == ([0, 1, 2], 0, 3)
+
+
+def test_messages_wait_for_a_full_batch_as_long_as_is_set() -> None:
+    seen: list[list[int]] = []
+
+    def listen(messages: Sequence[MessageExt], _: ConsumeConcurrentlyContext) -> object:
+        seen.append([m.queue_offset for m in messages])
+        return DONE
+
+    config = PushConsumerConfig(
+        consume_message_batch_max_size=2, consume_message_batch_max_wait=5000
+    )
+    bench = Bench(listen, config)
+    bench.receive(0)
+    assert (seen, bench.consumer.unfinished) == ([], 1)
+    bench.receive(1, 2)
+    assert (seen, bench.committed) == ([[0, 1]], 2)
+    late = bench.engine.scheduled[-1]
+    assert late.delay_ms == 5000
+    late.task()
+    assert (seen, bench.consumer.unfinished, bench.committed) == ([[0, 1], [2]], 0, 3)
