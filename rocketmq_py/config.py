@@ -376,6 +376,10 @@ def _above_body(owner: ClientConfig, setting: Attribute[int], value: int) -> Non
         raise ConfigError(setting.name, value, limit)
 
 
+_OURS: Final = ("rocketmq_py.", "compat.java.")
+"""Where classes have no attributes but those that are written there."""
+
+
 class Checked(Spelled):
     """Base of settings and clients: what is assigned is converted and checked, a new one too.
 
@@ -413,7 +417,7 @@ class Checked(Spelled):
                 name.startswith("_")
                 or hasattr(kind, name)
                 or "__attrs_attrs__" not in vars(kind)
-                or not kind.__module__.startswith("rocketmq_py.")
+                or not kind.__module__.startswith(_OURS)
             ):
                 raise AttributeError(_unknown_attribute(kind, name), name=name, obj=self)
             object.__setattr__(self, name, value)

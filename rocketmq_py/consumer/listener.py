@@ -113,6 +113,14 @@ class MessageSelector(Spelled):
         """Java spelling of `by_sql`."""
         return cls.by_sql(condition)
 
+    def getExpression(self) -> str:  # noqa: N802 - Java spelling of `expression`
+        """Java spelling of `expression`."""
+        return self.expression
+
+    def getExpressionType(self) -> str:  # noqa: N802 - Java spelling of `expression_type`
+        """Java spelling of `expression_type`."""
+        return self.expression_type
+
 
 @define(slots=True)
 class ConsumeConcurrentlyContext(Spelled):

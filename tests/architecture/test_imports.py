@@ -27,6 +27,7 @@ PUBLIC_MODULES = (
     "rocketmq_py.clock",
     "rocketmq_py.config",
     "rocketmq_py.raw",
+    "rocketmq_py.admin",
 )
 BROKER_MAY = (
     "rocketmq_py.protocol",

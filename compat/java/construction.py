@@ -1,0 +1,33 @@
+"""From the arguments of Java's constructors to the settings of the SDK's clients.
+
+Must not know the clients: ``forms.py`` has the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from compat.java import forms
+from compat.java.signing import AclClientRPCHook
+
+
+def settings_of(
+    kind: str, known: Sequence[forms.Form], given: Sequence[object], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Give the settings that a constructor's arguments mean; `TypeError` when they mean none."""
+    meant = forms.read(kind, known, given)
+    hook = meant.pop("hook", None)
+    if isinstance(hook, AclClientRPCHook):
+        meant["credentials"] = hook.credentials
+    elif hook is not None:
+        meant["rpc_hooks"] = (hook,)
+    chosen = {name: value for name, value in meant.items() if value is not None}
+    return {**chosen, **settings}
+
+
+def producer_settings(
+    kind: str, given: Sequence[object], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Give the settings of a producer; the one place where Java's defaults would be set."""
+    return settings_of(kind, forms.PRODUCER, given, settings)
