@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from compat.java import forms
+from compat.java.overloads import Form, read
 from compat.java.signing import AclClientRPCHook
 
 
 def settings_of(
-    kind: str, known: Sequence[forms.Form], given: Sequence[object], settings: dict[str, Any]
+    kind: str, known: Sequence[Form], given: Sequence[object], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Give the settings that a constructor's arguments mean; `TypeError` when they mean none."""
-    meant = forms.read(kind, known, given)
+    meant = read(kind, known, given)
     hook = meant.pop("hook", None)
     if isinstance(hook, AclClientRPCHook):
         meant["credentials"] = hook.credentials

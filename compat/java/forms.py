@@ -1,30 +1,16 @@
-"""Which of Java's overloads a call means, told by the number and the kinds of its arguments.
+"""Java's overloads of constructors and of sends, as forms.
 
-A form is one overload: its arguments in order, each with a name, and what may stand there. Must
-not know what is done with them.
+Must not know what is done with the arguments. Read on: ``overloads.py``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
-
-from attrs import frozen
+from typing import Final
 
 import rocketmq_py
 from compat.java.listeners import is_callback, is_selector
+from compat.java.overloads import Argument, Form
 from compat.java.signing import AclClientRPCHook
-
-
-@frozen
-class Argument:
-    """One argument of an overload."""
-
-    name: str
-    shown: str
-    accepts: Callable[[object], bool] = lambda _: True
-
-
-Form: TypeAlias = tuple[Argument, ...]
 
 
 def _is_time(value: object) -> bool:
@@ -58,21 +44,6 @@ SEND: Final[tuple[Form, ...]] = tuple(
     form for to in TO for form in (to, (*to, TIMEOUT), (*to, CALLBACK), (*to, CALLBACK, TIMEOUT))
 )
 SEND_SEVERAL: Final = tuple(form for form in SEND if SELECTOR not in form)
-
-_TOPIC: Final = Argument("topic", "topic")
-_BODY: Final = Argument("body", "body")
-_TAGS: Final = Argument("tags", "tags")
-_KEYS: Final = Argument("keys", "keys")
-_FLAG: Final = Argument("flag", "flag")
-_WAIT: Final = Argument("wait_store_msg_ok", "waitStoreMsgOK")
-MESSAGE: Final[tuple[Form, ...]] = (
-    (),
-    (_TOPIC,),
-    (_TOPIC, _BODY),
-    (_TOPIC, _TAGS, _BODY),
-    (_TOPIC, _TAGS, _KEYS, _BODY),
-    (_TOPIC, _TAGS, _KEYS, _FLAG, _BODY, _WAIT),
-)
 
 _HOOK: Final = Argument("hook", "rpcHook", _is_hook)
 _TRACE: Final = Argument("enable_trace", "enableMsgTrace", _kind(bool))
@@ -126,15 +97,3 @@ PUSH_CONSUMER: Final[tuple[Form, ...]] = (
     (_NAMESPACE, _CONSUMER, _HOOK, _STRATEGY, *_TRACED),
 )
 ADMIN: Final[tuple[Form, ...]] = ((), (_TIMEOUT_MILLIS,), (_HOOK,), (_HOOK, _TIMEOUT_MILLIS))
-
-
-def read(owner: str, forms: Sequence[Form], given: Sequence[object]) -> dict[str, Any]:
-    """Give the arguments by name; `TypeError` with all forms when none of them fits."""
-    for form in forms:
-        if len(form) == len(given) and all(
-            argument.accepts(value) for argument, value in zip(form, given, strict=True)
-        ):
-            return {argument.name: value for argument, value in zip(form, given, strict=True)}
-    shown = ", ".join(f"({', '.join(argument.shown for argument in form)})" for form in forms)
-    kinds = ", ".join(type(value).__name__ for value in given)
-    raise TypeError(f"{owner} takes one of {shown}: not ({kinds})")

@@ -8,15 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Final, Self, TypeVar, overload
 
 from attrs import fields
 
 import rocketmq_py
-from compat.java import forms
+from compat.java.overloads import Argument, Form, read
 from compat.java.spelled import JavaNames
 
 _T = TypeVar("_T")
+
+_TOPIC: Final = Argument("topic", "topic")
+_BODY: Final = Argument("body", "body")
+_TAGS: Final = Argument("tags", "tags")
+_KEYS: Final = Argument("keys", "keys")
+_FLAG: Final = Argument("flag", "flag")
+_WAIT: Final = Argument("wait_store_msg_ok", "waitStoreMsgOK")
+FORMS: Final[tuple[Form, ...]] = (
+    (),
+    (_TOPIC,),
+    (_TOPIC, _BODY),
+    (_TOPIC, _TAGS, _BODY),
+    (_TOPIC, _TAGS, _KEYS, _BODY),
+    (_TOPIC, _TAGS, _KEYS, _FLAG, _BODY, _WAIT),
+)
 
 
 def copied(kind: type[_T], value: object) -> _T:
@@ -77,7 +92,7 @@ class Message(JavaNames, rocketmq_py.Message):
     ) -> None: ...
 
     def __init__(self, *given: Any, **settings: Any) -> None:  # Any: the overloads say what
-        super().__init__(**{"topic": "", **forms.read("Message", forms.MESSAGE, given), **settings})
+        super().__init__(**{"topic": "", **read("Message", FORMS, given), **settings})
 
     def getTopic(self) -> str:
         """Java's spelling of `topic`."""

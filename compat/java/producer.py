@@ -29,6 +29,7 @@ from compat.java.listeners import (
     told,
 )
 from compat.java.messages import MessageExt, MessageQueue, plain
+from compat.java.overloads import read
 from compat.java.results import QueryResult, SendResult, TransactionSendResult
 from compat.java.settings import ProducerNames
 from compat.java.signing import AclClientRPCHook
@@ -203,7 +204,7 @@ class DefaultMQProducer(rocketmq_py.DefaultMQProducer, ProducerNames):
         overloads for arguments that are none of them.
         """
         is_one = isinstance(message, rocketmq_py.Message)
-        to = forms.read("send(message, ...)", forms.SEND if is_one else forms.SEND_SEVERAL, given)
+        to = read("send(message, ...)", forms.SEND if is_one else forms.SEND_SEVERAL, given)
         to = {**_options(to), **options}
         callback = to.pop("callback", None)
         if callback is not None:
@@ -222,7 +223,7 @@ class DefaultMQProducer(rocketmq_py.DefaultMQProducer, ProducerNames):
 
     def sendOneway(self, message: Any, /, *given: Any) -> None:
         """Write a message to a broker's connection: nobody says whether it arrived."""
-        to = forms.read("sendOneway(message, ...)", forms.ONEWAY, given)
+        to = read("sendOneway(message, ...)", forms.ONEWAY, given)
         self.send_oneway(message, **_options(to))
 
     @overload  # the SDK's own
@@ -290,7 +291,7 @@ class DefaultMQProducer(rocketmq_py.DefaultMQProducer, ProducerNames):
 
         Raises as `rocketmq_py.DefaultMQProducer.request`.
         """
-        to = forms.read("request(message, ...)", forms.REQUEST, given) if given else {}
+        to = read("request(message, ...)", forms.REQUEST, given) if given else {}
         to = {**_options(to), **options}
         callback = to.pop("callback", None)
         if callback is None:
