@@ -100,7 +100,9 @@ def test_files_that_docstrings_name_are_there(package: str) -> None:
 PLACE = re.compile(rf"`((?:{'|'.join((*PACKAGES, 'tests', 'examples'))})/[\w./*]*)`")
 
 
-@pytest.mark.parametrize("page", ["README.md", "TUTORIAL.md", "CONTRIBUTING.md", "GAPS.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "TUTORIAL.md", "CONTRIBUTING.md", "GAPS.md", "MIGRATION.md"]
+)
 def test_files_and_folders_that_a_page_names_are_there(page: str) -> None:
     places = PLACE.findall((ROOT / page).read_text(encoding="utf-8"))
     assert places != []
