@@ -376,10 +376,6 @@ def _above_body(owner: ClientConfig, setting: Attribute[int], value: int) -> Non
         raise ConfigError(setting.name, value, limit)
 
 
-_OURS: Final = ("rocketmq_py.", "compat.java.")
-"""Where classes have no attributes but those that are written there."""
-
-
 class Checked(Spelled):
     """Base of settings and clients: what is assigned is converted and checked, a new one too.
 
@@ -392,6 +388,9 @@ class Checked(Spelled):
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {}
     """What only `start` reads, and what else can be done to change it."""
+
+    _CLOSED: ClassVar[bool] = False
+    """Whether a class of another package has no attributes but those that are written there."""
 
     def _fix(self, *, fixed: bool = True) -> None:
         """Refuse from now on to assign what `start` has read, or allow it again."""
@@ -417,7 +416,7 @@ class Checked(Spelled):
                 name.startswith("_")
                 or hasattr(kind, name)
                 or "__attrs_attrs__" not in vars(kind)
-                or not kind.__module__.startswith(_OURS)
+                or not (self._CLOSED or kind.__module__.startswith("rocketmq_py."))
             ):
                 raise AttributeError(_unknown_attribute(kind, name), name=name, obj=self)
             object.__setattr__(self, name, value)

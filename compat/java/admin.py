@@ -35,8 +35,8 @@ from rocketmq_py.admin import (
 )
 from rocketmq_py.errors import UnsupportedOperationError
 
-SUPER: Literal["Super"] = "Super"
-"""The type of a user who may do everything; others are ``"Normal"``."""
+_USER_TYPES = {"Super": True, "Normal": False}
+"""Whether a user of a type may do everything."""
 
 
 @define(init=False, eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
@@ -222,8 +222,10 @@ class DefaultMQAdminExt(rocketmq_py.DefaultMQAdminExt, AdminClient, ClientNames)
         password: str,
         userType: Literal["Super", "Normal"],
     ) -> None:
-        """Add a user at one broker."""
-        self.create_user(username, password, super_user=userType == SUPER, at=brokerAddr)
+        """Add a user at one broker; ValueError for another type."""
+        if userType not in _USER_TYPES:
+            raise ValueError(f"userType={userType!r} is not possible: Super or Normal")
+        self.create_user(username, password, super_user=_USER_TYPES[userType], at=brokerAddr)
 
     def deleteUser(self, brokerAddr: str, username: str) -> None:
         """Remove a user at one broker, with the policies."""

@@ -24,7 +24,7 @@ def settings_of(
     elif hook is not None:
         meant["rpc_hooks"] = (hook,)
     chosen = {name: value for name, value in meant.items() if value is not None}
-    return {**chosen, **settings}
+    return {**settings, **chosen}  # `of` gives the settings that a value has
 
 
 def producer_settings(

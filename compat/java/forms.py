@@ -45,6 +45,10 @@ SEND: Final[tuple[Form, ...]] = tuple(
 )
 SEND_SEVERAL: Final = tuple(form for form in SEND if SELECTOR not in form)
 
+_ATTRIBUTES: Final = Argument("attributes", "attributes", _kind(dict, type(None)))
+_SYS_FLAG: Final = Argument("topic_sys_flag", "topicSysFlag", _kind(int))
+CREATE_TOPIC: Final[tuple[Form, ...]] = ((), (_ATTRIBUTES,), (_SYS_FLAG, _ATTRIBUTES))
+
 _HOOK: Final = Argument("hook", "rpcHook", _is_hook)
 _TRACE: Final = Argument("enable_trace", "enableMsgTrace", _kind(bool))
 _TRACE_TOPIC: Final = Argument("trace_topic", "traceTopic", _kind(str, type(None)))

@@ -92,7 +92,11 @@ class Message(JavaNames, rocketmq_py.Message):
     ) -> None: ...
 
     def __init__(self, *given: Any, **settings: Any) -> None:  # Any: the overloads say what
-        super().__init__(**{"topic": "", **read("Message", FORMS, given), **settings})
+        meant = read("Message", FORMS, given)
+        twice = meant.keys() & settings
+        if twice:
+            raise TypeError(f"Message got {', '.join(sorted(twice))} twice: by place and by name")
+        super().__init__(**{"topic": "", **meant, **settings})
 
     def getTopic(self) -> str:
         """Java's spelling of `topic`."""

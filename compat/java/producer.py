@@ -42,9 +42,9 @@ Selector = MessageQueueSelector | SelectorFunction
 
 def _options(meant: dict[str, Any]) -> dict[str, Any]:
     """Turn the arguments of an overload into the SDK's keywords."""
-    if "queue" in meant and meant["queue"] is not None:
+    if "queue" in meant:
         meant["queue"] = plain(meant["queue"])
-    if "selector" in meant and meant["selector"] is not None:
+    if "selector" in meant:
         meant["selector"] = selecting(meant["selector"])
     return meant
 
@@ -148,9 +148,7 @@ class DefaultMQProducer(rocketmq_py.DefaultMQProducer, ProducerNames):
     ) -> SendResult: ...
 
     @overload
-    def send(
-        self, messages: Iterable[rocketmq_py.Message], mq: AnyQueue | None = None, /
-    ) -> SendResult: ...
+    def send(self, messages: Iterable[rocketmq_py.Message], /) -> SendResult: ...
 
     @overload
     def send(
@@ -216,7 +214,7 @@ class DefaultMQProducer(rocketmq_py.DefaultMQProducer, ProducerNames):
         return SendResult.of(self.send_batch(message, **to))
 
     @overload
-    def sendOneway(self, message: rocketmq_py.Message, mq: AnyQueue | None = None, /) -> None: ...
+    def sendOneway(self, message: rocketmq_py.Message, mq: AnyQueue = ..., /) -> None: ...
 
     @overload
     def sendOneway(self, message: rocketmq_py.Message, selector: Selector, arg: Any, /) -> None: ...
@@ -318,7 +316,7 @@ class DefaultMQProducer(rocketmq_py.DefaultMQProducer, ProducerNames):
 
     @overload
     def createTopic(
-        self, key: str, newTopic: str, queueNum: int, attributes: Mapping[str, str] | None, /
+        self, key: str, newTopic: str, queueNum: int, attributes: Mapping[str, str] | None = ..., /
     ) -> None: ...
 
     @overload
@@ -334,10 +332,8 @@ class DefaultMQProducer(rocketmq_py.DefaultMQProducer, ProducerNames):
 
     def createTopic(self, key: str, newTopic: str, queueNum: int, /, *given: Any) -> None:
         """Java's spelling of `create_topic`."""
-        *flag, attributes = given
-        self.create_topic(
-            key, newTopic, queueNum, topic_sys_flag=flag[0] if flag else 0, attributes=attributes
-        )
+        more = read("createTopic(key, newTopic, queueNum, ...)", forms.CREATE_TOPIC, given)
+        self.create_topic(key, newTopic, queueNum, **more)
 
     def searchOffset(self, mq: AnyQueue, timestamp: int) -> int:
         """Java's spelling of `search_offset`."""

@@ -6,7 +6,7 @@ does: `rocketmq_py.ClientConfig` and `rocketmq_py.ProducerConfig` say it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from compat.java.spelled import JavaNames
 from rocketmq_py import AccessChannel as Channel
@@ -23,6 +23,8 @@ class AccessChannel:
 
 class ClientNames(JavaNames, ClientConfig):
     """Names of every client: Java's ``ClientConfig``."""
+
+    _CLOSED: ClassVar[bool] = True
 
     def getNamesrvAddr(self) -> str:
         """Java's spelling of `namesrv_addr`."""

@@ -6,9 +6,10 @@
 from typing import TYPE_CHECKING
 
 from compat.java.names import reason_of
+from rocketmq_py.spelling import Spelled
 
 
-class JavaNames:
+class JavaNames(Spelled):
     """Base of classes that have Java's names."""
 
     __slots__ = ()

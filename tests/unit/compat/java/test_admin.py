@@ -92,6 +92,8 @@ def test_users_are_made_listed_and_deleted(
     broker: EmbeddedBroker, admin: DefaultMQAdminExt
 ) -> None:
     admin.createUser(broker.addr, "alice", "a secret", "Normal")
+    with pytest.raises(ValueError, match="userType='Root' is not possible"):
+        admin.createUser(broker.addr, "bob", "a secret", "Root")  # type: ignore[arg-type]
     assert [user.name for user in admin.listUser(broker.addr, "alice")] == ["alice"]
     admin.deleteUser(broker.addr, "alice")
     assert admin.listUser(broker.addr, None) == []

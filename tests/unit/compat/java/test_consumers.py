@@ -223,6 +223,8 @@ def test_contexts_can_be_made_for_tests_of_a_listener() -> None:
     assert box.consumeMessage([MessageExt("T", b"x")], context) is SUCCESS
     assert context.getMessageQueue() == queue
     assert ConsumeOrderlyContext(queue).getMessageQueue() == queue
+    with pytest.raises(AttributeError, match="has no attribute 'getFoo'"):
+        context.getFoo()  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="ackIndex"):
         context.ackIndex = 1  # type: ignore[attr-defined]
     with pytest.raises(UnsupportedOperationError, match="has no consumeMessage"):

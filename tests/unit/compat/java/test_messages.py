@@ -50,6 +50,11 @@ def test_a_wrong_number_of_arguments_names_the_orders() -> None:
         Message("T", "TagA", "key", 0, b"x")  # type: ignore[call-overload]
 
 
+def test_what_is_given_twice_is_refused() -> None:
+    with pytest.raises(TypeError, match="Message got tags twice: by place and by name"):
+        Message("T", "TagA", b"x", tags="TagB")  # type: ignore[call-overload]
+
+
 def test_a_body_of_text_is_refused_with_the_remedy() -> None:
     with pytest.raises(TypeError, match=r"bytes, not str: encode the text"):
         Message("T", "TagA", "text")  # type: ignore[call-overload]

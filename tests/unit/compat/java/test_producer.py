@@ -174,6 +174,7 @@ def test_questions_have_java_names(producer: DefaultMQProducer) -> None:
     assert producer.viewMessage("T", result.getMsgId()).getStoreTimestamp() == stored_at
     producer.createTopic("T", "Other", 2, {})
     producer.createTopic("T", "Third", 2, 0, None)
+    producer.createTopic("T", "Fourth", 2)
     assert len(producer.fetchPublishMessageQueues("Other")) == 2
 
 
@@ -257,3 +258,13 @@ def test_settings_of_a_value_begin_a_producer() -> None:
     producer = DefaultMQProducer.of(config, "g")
     assert (producer.getProducerGroup(), producer.getSendMsgTimeout()) == ("g", 7)
     assert ProducerConfig.of(producer).send_msg_timeout == 7
+    assert DefaultMQProducer.of(config, "ns", "g").getNamespace() == "ns"  # type: ignore[call-arg]
+
+
+def test_a_program_may_add_attributes_to_its_own_class() -> None:
+    class Mine(DefaultMQProducer):
+        pass
+
+    producer = Mine("g")
+    producer.sent = 7  # type: ignore[attr-defined]
+    assert producer.sent == 7  # type: ignore[attr-defined]
