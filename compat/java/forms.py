@@ -3,7 +3,7 @@
 Must not know what is done with the arguments. Read on: ``overloads.py``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -45,7 +45,9 @@ SEND: Final[tuple[Form, ...]] = tuple(
 )
 SEND_SEVERAL: Final = tuple(form for form in SEND if SELECTOR not in form)
 
-_ATTRIBUTES: Final = Argument("attributes", "attributes", _kind(dict, type(None)))
+_ATTRIBUTES: Final = Argument(
+    "attributes", "attributes", lambda value: value is None or isinstance(value, Mapping)
+)
 _SYS_FLAG: Final = Argument("topic_sys_flag", "topicSysFlag", _kind(int))
 CREATE_TOPIC: Final[tuple[Form, ...]] = ((), (_ATTRIBUTES,), (_SYS_FLAG, _ATTRIBUTES))
 

@@ -67,7 +67,8 @@ class _Questions(NamedTuple):
 
 
 _an_executor = must(
-    "be None or an executor", lambda value: value is None or isinstance(value, Executor)
+    "be None or an executor",
+    lambda value: value is None or callable(getattr(value, "submit", None)),
 )
 
 

@@ -67,6 +67,9 @@ def test_a_java_setter_honours_an_override_of_the_python_one() -> None:
             return super().set_delay_time_sec(seconds // 2)
 
     assert Hurried("T", b"x").setDelayTimeSec(10).getDelayTimeSec() == 5
+    message = Message("T", b"x").setDelayTimeMs(7).setDeliverTimeMs(2_000_000_000_000)
+    assert (message.get_delay_time_ms(), message.getDelayTimeMs()) == (7, 7)
+    assert message.getDeliverTimeMs() == message.get_deliver_time_ms() == 2_000_000_000_000
 
 
 def test_copies_and_forwarded_messages_keep_java_names() -> None:
@@ -107,6 +110,7 @@ def test_a_queue_equals_the_one_of_the_sdk_and_has_an_order() -> None:
     assert queue.equals(MessageQueue("T", "broker-a", 1))
     assert queue != rocketmq_py.MessageQueue("T", "broker-a", 2)
     assert queue != "T"
+    assert pickle.loads(pickle.dumps(queue)) == queue  # noqa: S301 - made here
     assert (queue.getTopic(), queue.getBrokerName(), queue.getQueueId()) == ("T", "broker-a", 1)
     other = MessageQueue("T", "broker-b", 0)
     assert (queue.compareTo(other), other.compareTo(queue), queue.compareTo(queue)) == (-1, 1, 0)
