@@ -36,6 +36,7 @@ from attrs import Attribute, define, field, frozen, setters
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX
 from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, TRACE_TOPIC, topic_problem
+from rocketmq_py.spelling import Spelled
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -375,7 +376,7 @@ def _above_body(owner: ClientConfig, setting: Attribute[int], value: int) -> Non
         raise ConfigError(setting.name, value, limit)
 
 
-class Checked:
+class Checked(Spelled):
     """Base of settings and clients: what is assigned is converted and checked, a new one too.
 
     What a client's `start` has read (``FIXED_BY_START``) cannot be assigned any more, and a
@@ -387,6 +388,9 @@ class Checked:
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {}
     """What only `start` reads, and what else can be done to change it."""
+
+    _CLOSED: ClassVar[bool] = False
+    """Whether a class of another package has no attributes but those that are written there."""
 
     def _fix(self, *, fixed: bool = True) -> None:
         """Refuse from now on to assign what `start` has read, or allow it again."""
@@ -412,7 +416,7 @@ class Checked:
                 name.startswith("_")
                 or hasattr(kind, name)
                 or "__attrs_attrs__" not in vars(kind)
-                or not kind.__module__.startswith("rocketmq_py.")
+                or not (self._CLOSED or kind.__module__.startswith("rocketmq_py."))
             ):
                 raise AttributeError(_unknown_attribute(kind, name), name=name, obj=self)
             object.__setattr__(self, name, value)
@@ -459,9 +463,14 @@ def explained(kind: type[_T]) -> type[_T]:
     made: Any = kind  # mypy takes no class for hashable
     make = made.__init__
     known = _arguments_of(made)
+    places = [
+        str(item.alias) for item in _fields_of(made).values() if item.init and not item.kw_only
+    ]
 
     @wraps(make)
     def init(self: Any, *args: Any, **settings: Any) -> None:  # Any: as attrs' own
+        if len(args) > len(places):
+            raise TypeError(_too_many(type(self), places, len(args)))
         for name in settings:
             if name not in known:
                 raise TypeError(_unknown_setting(type(self), name, known))
@@ -710,6 +719,15 @@ class ClientSettings(TypedDict, total=False):
     use_tls: bool
     tls_config: TlsConfig | SSLContext | None
     address_mapper: Callable[[str], str] | None
+
+
+def _too_many(kind: type, places: list[str], given: int) -> str:
+    """Say which arguments have a place, and that the others have a name."""
+    own = f"({', '.join(places)})" if places else "nothing"
+    return (
+        f"{kind.__name__} takes {own} by position, not {given} arguments: settings are keywords, "
+        "such as namesrv_addr="
+    )
 
 
 def _unknown_attribute(kind: type, name: str) -> str:

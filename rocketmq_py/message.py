@@ -8,7 +8,7 @@ exported from here too. This module must not know connections, routes or setting
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Literal, Never, Self
 
 from attrs import define, field, fields
 
@@ -28,6 +28,7 @@ from rocketmq_py.protocol.properties import (
     user_text_problem,
 )
 from rocketmq_py.protocol.sysflag import COMPRESSED, without_compression
+from rocketmq_py.spelling import Spelled
 
 _TRUE = "true"
 
@@ -46,7 +47,7 @@ _HISTORY_PROPERTIES = (
 
 
 @define(slots=True, init=False, repr=False)
-class Message:
+class Message(Spelled):
     """What a producer sends: a topic, a body of bytes, and properties.
 
     `tags` is one word that consumers filter by, `keys` words that queries find. `delay` (a
@@ -81,7 +82,7 @@ class Message:
         self,
         topic: str,
         body: bytes | bytearray | memoryview | None = b"",
-        *,
+        *too_many: Never,
         tags: str | None = None,
         keys: str | Iterable[str] | None = None,
         flag: int = 0,
@@ -91,6 +92,11 @@ class Message:
         unique_key: str | None = None,
         wait_store_msg_ok: bool = True,
     ) -> None:
+        if too_many:
+            raise TypeError(
+                f"Message takes (topic, body) by position, not {len(too_many) + 2} arguments: "
+                'tags, keys, flag and delay are keywords, as in Message("T", body, tags="TagA")'
+            )
         self.topic = topic if type(topic) is str else _checked_topic(topic)
         self._body = body if type(body) is bytes else _checked_body(body)
         self.flag = flag

@@ -11,10 +11,11 @@ from attrs import field, frozen
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_REGION
+from rocketmq_py.spelling import Spelled
 
 
 @frozen(order=True, cache_hash=True)
-class MessageQueue:
+class MessageQueue(Spelled):
     """One queue of a topic on one broker. Ordered by topic, broker name and id, as Java's.
 
     >>> MessageQueue("T", "broker-a", 0) < MessageQueue("T", "broker-a", 1)
@@ -49,7 +50,7 @@ _STATUS_OF_CODE: dict[int, SendStatus] = {
 
 
 @frozen(kw_only=True)
-class SendResult:
+class SendResult(Spelled):
     """What came back for one send.
 
     `msg_id` is the message's own id (UNIQ_KEY), the same when it is consumed; of a batch, all ids

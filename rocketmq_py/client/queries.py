@@ -35,6 +35,7 @@ from rocketmq_py.protocol.headers.consume import (
     ViewMessageRequestHeader,
 )
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record, iter_records
+from rocketmq_py.spelling import Spelled
 
 CREATE_ATTEMPTS = 5
 UNIQUE_MAX = 32
@@ -45,7 +46,7 @@ _FOUND_OR_NOT: Final = frozenset({int(ResponseCode.SUCCESS), int(ResponseCode.QU
 
 
 @frozen
-class QueryResult:
+class QueryResult(Spelled):
     """What `query_message` found; the timestamp says how far the newest index had come."""
 
     index_last_update_timestamp: int

@@ -27,6 +27,7 @@ from rocketmq_py.consumer.core.delivery import Delivery
 from rocketmq_py.errors import UnsupportedOperationError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.send_result import MessageQueue
+from rocketmq_py.spelling import Spelled
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -72,7 +73,7 @@ class ConsumeFromWhere(Enum):
 
 
 @frozen
-class MessageSelector:
+class MessageSelector(Spelled):
     """Which messages of a topic a consumer wants; made by `by_tag` or `by_sql`.
 
     >>> MessageSelector.by_tag("TagA || TagB").expression
@@ -112,9 +113,17 @@ class MessageSelector:
         """Java spelling of `by_sql`."""
         return cls.by_sql(condition)
 
+    def getExpression(self) -> str:  # noqa: N802 - Java spelling of `expression`
+        """Java spelling of `expression`."""
+        return self.expression
+
+    def getExpressionType(self) -> str:  # noqa: N802 - Java spelling of `expression_type`
+        """Java spelling of `expression_type`."""
+        return self.expression_type
+
 
 @define(slots=True)
-class ConsumeConcurrentlyContext:
+class ConsumeConcurrentlyContext(Spelled):
     """What a listener may look at and set while it handles one batch.
 
     `delay_level_when_next_consume` says when messages that failed come again: 0 after a delay that
@@ -145,7 +154,7 @@ class ConsumeOrderlyStatus(Enum):
 
 
 @define(slots=True)
-class ConsumeOrderlyContext:
+class ConsumeOrderlyContext(Spelled):
     """What an orderly listener may look at and set while it handles messages of one queue.
 
     `suspend_current_queue_time_millis` is the pause before messages come again that were not

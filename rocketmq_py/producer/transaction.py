@@ -8,15 +8,15 @@ ended (``halves.py``), or on which threads a listener is asked (``checking.py``)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, wait
 from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from attrs import Attribute, define, field, fields, setters
 
-from rocketmq_py.config import explained, one_of, setting
+from rocketmq_py.config import explained, must, one_of, setting, within
 from rocketmq_py.errors import ConfigError, MQClientException, NotStartedError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageExt
@@ -66,6 +66,12 @@ class _Questions(NamedTuple):
     check: Callable[[MessageExt], LocalTransactionState | None]
 
 
+_an_executor = must(
+    "be None or an executor",
+    lambda value: value is None or callable(getattr(value, "submit", None)),
+)
+
+
 def _a_listener(_owner: object, _setting: Attribute[Any], value: object) -> None:
     if value is not None:
         _questions_of(value)
@@ -96,29 +102,39 @@ class TransactionMQProducer(DefaultMQProducer):
     The other arguments are those of `DefaultMQProducer`.
     """
 
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **DefaultMQProducer.FIXED_BY_START,
+        "executor": "",
+        "check_thread_pool_min": "",
+        "check_thread_pool_max": "",
+        "check_request_hold_max": "",
+    }
+
     transaction_listener: AnyTransactionListener | None = field(
         default=None, kw_only=True, metadata=setting(_a_listener)
     )
-    _executor: Executor | None = field(default=None, alias="executor", kw_only=True)
-    _threads_min: int = field(default=1, alias="check_thread_pool_min", kw_only=True)
-    _threads_max: int = field(default=1, alias="check_thread_pool_max", kw_only=True)
-    _hold_max: int = field(default=2_000, alias="check_request_hold_max", kw_only=True)
+    executor: Executor | None = field(default=None, kw_only=True, metadata=setting(_an_executor))
+    check_thread_pool_min: int = field(
+        default=1, kw_only=True, metadata=setting(within(0, CHECK_THREADS_MAX))
+    )
+    check_thread_pool_max: int = field(
+        default=1, kw_only=True, metadata=setting(within(1, CHECK_THREADS_MAX))
+    )
+    check_request_hold_max: int = field(default=2_000, kw_only=True, metadata=setting(within(1)))
     transaction_delay: TransactionDelay = field(
         default="error", kw_only=True, metadata=setting(one_of("error", "drop", "at_commit"))
     )
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        least, most = self._threads_min, self._threads_max
-        if not 1 <= most <= CHECK_THREADS_MAX:
-            raise ConfigError("check_thread_pool_max", most, f"from 1 to {CHECK_THREADS_MAX}")
-        if not 0 <= least <= most:
-            limit = f"from 0 to check_thread_pool_max, which is {most}"
-            raise ConfigError("check_thread_pool_min", least, limit)
-        if self._hold_max < 1:
-            raise ConfigError("check_request_hold_max", self._hold_max, "at least 1")
-        self._check_threads = (least, most)
+        self._check_threads()
         self._halves: Halves | None = None
+
+    def _check_threads(self) -> None:
+        least, most = self.check_thread_pool_min, self.check_thread_pool_max
+        if least > most:
+            limit = f"must not exceed check_thread_pool_max, which is {most}"
+            raise ConfigError("check_thread_pool_min", least, limit)
 
     def __repr__(self) -> str:
         return f"TransactionMQProducer({self.producer_group!r}, {self._life.state})"
@@ -132,20 +148,20 @@ class TransactionMQProducer(DefaultMQProducer):
 
     def _start(self, *, check: bool) -> None:
         """Get ready to send and to be asked."""
+        self._check_threads()
         super()._start(check=check)
         engine, life = self._running(), self._life
         self._halves = halves = Halves(engine, self._end_hooks)
-        least, most = self._check_threads
         checking = Checking(
             halves,
             self._check,
-            executor=self._executor,
-            threads_max=most,
-            hold_max=self._hold_max,
+            executor=self.executor,
+            threads_max=self.check_thread_pool_max,
+            hold_max=self.check_request_hold_max,
             schedule_after=engine.instance.schedule_after,
         )
         life.at_end(checking.close)
-        checking.start(least)
+        checking.start(self.check_thread_pool_min)
         halves.answer_by(partial(self._asked, checking), life)
         # Brokers must know this producer before they ask, also when it sends nothing.
         engine.warm_up([self.config.create_topic_key])

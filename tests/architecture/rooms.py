@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
-    "compat": (("ons",),),
+    "compat": (("java", "ons"),),
     "embedded_broker": (
         ("containers", "pytest_plugin"),
         ("cli", "kit"),
@@ -39,7 +39,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("send_result",),
         ("protocol", "threads"),
         ("clock",),
-        ("errors", "logs", "lazy_names", "_version"),
+        ("errors", "logs", "lazy_names", "spelling", "_version"),
     ),
     "spark_connector": (
         ("__main__", "discovery"),

@@ -27,6 +27,8 @@ PUBLIC_MODULES = (
     "rocketmq_py.clock",
     "rocketmq_py.config",
     "rocketmq_py.raw",
+    "rocketmq_py.admin",
+    "rocketmq_py.spelling",
 )
 BROKER_MAY = (
     "rocketmq_py.protocol",

@@ -12,13 +12,12 @@ from types import ModuleType
 import pytest
 
 import rocketmq_py
-from compat import ons
+from compat import java, ons
 from rocketmq_py import admin, aio, raw, trace
 
 OURS = ("rocketmq_py.", "compat.")
-PUBLIC = [
-    (home, name) for home in (admin, aio, ons, raw, trace, rocketmq_py) for name in home.__all__
-]
+FACES = (admin, aio, java, ons, raw, trace, rocketmq_py)
+PUBLIC = [(home, name) for home in FACES for name in home.__all__]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +65,7 @@ HOMES = {
     "rocketmq_py.administration.": admin,
     "rocketmq_py.admin.": admin,
     "rocketmq_py.aio.": aio,
+    "compat.java.": java,
     "compat.ons.": ons,
     "rocketmq_py.producer.halves.BegunHalf": aio,
     "rocketmq_py.errors.ONSClientException": ons,

@@ -15,7 +15,7 @@ from tests.archives import unpack
 from tests.packaging.built import ROOT, Built, build, copy_of_sources
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PAGES = ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "GAPS", "SECURITY")
+PAGES = ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "GAPS", "MIGRATION", "SECURITY")
 ANOTHER_TIME = "1893456000"
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
-from compat import ons
+from compat import java, ons
 from rocketmq_py import (
     AllocateMessageQueueConsistentHash,
     CheckForbiddenContext,
@@ -553,3 +553,77 @@ def transactions() -> None:
         assert_type(result, TransactionSendResult)
         assert_type(result.local_transaction_state, LocalTransactionState)
         assert_type(result.msg_id, str)
+
+
+class JavaOutcome(java.SendCallback):
+    """A callback with Java's names."""
+
+    def onSuccess(self, sendResult: java.SendResult) -> None:
+        """Take the result."""
+        assert_type(sendResult.getMessageQueue(), java.MessageQueue)
+
+    def onException(self, e: Exception) -> None:
+        """Take the error."""
+
+
+def java_messages(arrived: java.MessageExt) -> None:
+    """Java's orders of arguments; setters give the message."""
+    message = java.Message("T", "TagA", "key", b"x")
+    assert_type(message.setDelayTimeLevel(3), java.Message)
+    assert_type(java.Message("T", "TagA", b"x").setTopic("U"), java.Message)
+    assert_type(java.Message("T", b"x", delay=timedelta(seconds=1)).getKeys(), str | None)
+    assert_type(arrived.getMsgId(), str)
+    assert_type(arrived.getReconsumeTimes(), int)
+    plain: Message = message
+    assert_type(plain.topic, str)
+
+
+def java_sends(producer: java.DefaultMQProducer, queue: java.MessageQueue) -> None:
+    """An overload with a callback gives nothing, any other the result."""
+    message = java.Message("T", b"x")
+    assert_type(producer.send(message), java.SendResult)
+    assert_type(producer.send(message, 3000), java.SendResult)
+    assert_type(producer.send(message, queue, 3000), java.SendResult)
+    assert_type(producer.send(message, lambda mqs, _msg, _arg: mqs[0], 7), java.SendResult)
+    assert_type(producer.send(message, java.SelectMessageQueueByHash(), "a", 3000), java.SendResult)
+    assert_type(producer.send([message, message]), java.SendResult)
+    producer.send(message, JavaOutcome())
+    producer.send(message, queue, JavaOutcome(), 3000)
+    producer.send(message, java.SelectMessageQueueByHash(), "a", JavaOutcome())
+    assert_type(producer.send(message, timeout=3000), java.SendResult)
+    assert_type(producer.send_async(message), Future[SendResult])
+    assert_type(producer.request(message, 3000), java.MessageExt)
+    assert_type(producer.getSendMsgTimeout(), int)
+    classic_sends(producer)
+
+
+def classic_sends(producer: DefaultMQProducer) -> None:
+    """A producer with Java's names is one of the SDK."""
+    assert_type(producer.send(Message("T", b"x")), SendResult)
+
+
+def java_consumers(
+    consumer: java.DefaultMQPushConsumer, puller: java.DefaultLitePullConsumer
+) -> None:
+    """Listeners and polls get messages with Java's names."""
+
+    def listen(
+        msgs: list[java.MessageExt], context: java.ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        assert_type(context.getAckIndex(), int)
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    consumer.registerMessageListener(listen)
+    consumer.registerMessageListener(java.MessageListenerConcurrently(listen))
+    consumer.setConsumeThreadMin(4)
+    assert_type(puller.poll(1000)[0].getBody(), bytes)
+    assert_type(puller.committed(puller.assignment()[0]), int)
+    puller.commit({puller.assignment()[0]: 7}, True)
+
+
+def java_transactions(producer: java.TransactionMQProducer) -> None:
+    """The result says what became of the local work."""
+    result = producer.sendMessageInTransaction(java.Message("T", b"x"), None)
+    assert_type(result, java.TransactionSendResult)
+    assert_type(result.getLocalTransactionState(), LocalTransactionState)
+    assert_type(java.DefaultMQAdminExt(3000).fetchAllTopicList(), list[str])

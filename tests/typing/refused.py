@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import Future, ensure_future
 from datetime import UTC, datetime, timedelta
 
-from compat import ons
+from compat import java, ons
 from rocketmq_py import (
     AllocateMessageQueueAveragely,
     AllocateMessageQueueByConfig,
@@ -716,3 +716,67 @@ def others(queue: MessageQueue) -> None:
     print(CompressionType.GZIP)  # refused
     print(ConsumeConcurrentlyStatus.SUCCESS)  # refused
     print(running_clients()["shop"])  # refused
+
+
+def java_names_of_plain_classes(producer: P, consumer: C, message: Message) -> None:
+    """What the SDK answers with the Python name is refused before it runs."""
+    producer.setNamesrvAddr("127.0.0.1:9876")  # refused
+    producer.sendOneway(message)  # refused
+    consumer.registerMessageListener(print)  # refused
+    print(message.getBody())  # refused
+    print(producer.send(message).getMsgId())  # refused
+    Message("T", "TagA", b"x")  # refused
+    Message("T", b"x", b"y")  # refused
+    P("g", None, True)  # refused
+
+
+class JavaWork(java.TransactionListener):
+    """A listener that can be asked nothing later."""
+
+    def executeLocalTransaction(self, msg: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOW
+
+
+class JavaSilence(java.SendCallback):
+    """A callback with Python's names."""
+
+    def on_success(self, result: SendResult) -> None: ...
+
+
+def java_nothing(msgs: list[java.MessageExt], context: java.ConsumeConcurrentlyContext) -> None: ...
+
+
+def java_face(
+    producer: java.DefaultMQProducer,
+    consumer: java.DefaultMQPushConsumer,
+    puller: java.DefaultLitePullConsumer,
+    queue: java.MessageQueue,
+) -> None:
+    """Orders of arguments that Java does not have, names that nobody has, values of other kinds."""
+    message = java.Message("T", "TagA", b"x")
+    java.Message("T", "TagA", "text")  # refused
+    java.Message("T", "TagA", "key", 0, b"x")  # refused
+    java.DefaultMQProducer("g", 3)  # refused
+    java.DefaultMQProducer("g", namesrv_adr="a:1")  # refused
+    java.TransactionMQProducer("g").setTransactionListener(JavaWork())  # refused
+    java.TransactionMQProducer("g").setTransactionListener(java.TransactionListener)  # refused
+    message.setDelayTimeLevel("3")  # refused
+    message.setDelayTimeSec(1.5)  # refused
+    message.setDelayTimeLevl(3)  # refused
+    message.setBody("text")  # refused
+    producer.send(message, "3000")  # refused
+    producer.send(message, lambda mqs, msg, arg: mqs[0])  # refused
+    producer.send(message, queue, queue)  # refused
+    producer.send(message, JavaSilence())  # refused
+    producer.setNamesrvAdr("127.0.0.1:9876")  # refused
+    producer.setSendMsgTimeout("3000")  # refused
+    producer.setSocksProxyConfig("{}")  # refused
+    producer.namesrvAddr = "127.0.0.1:9876"  # refused
+    consumer.registerMessageListener(java_nothing)  # refused
+    consumer.setConsumeThreadMin(2.5)  # refused
+    consumer.setMessageModel("CLUSTERING")  # refused
+    puller.commit({queue: 1}, False)  # refused
+    puller.setPullThreadNums(4)  # refused
+    java.DefaultMQAdminExt("group")  # refused
+    print(java.DefaultMQAdminExt().resetOffsetByTimestamp("T", "G", 0, False))  # refused
+    print(java.AccessChannel.REMOTE)  # refused

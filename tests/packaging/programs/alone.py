@@ -7,6 +7,7 @@ import sys
 from datetime import timedelta
 
 import compat
+import compat.java
 import compat.ons
 import embedded_broker
 import rocketmq_py
@@ -17,7 +18,7 @@ from rocketmq_py import DefaultMQProducer, Message
 FOREIGN = {"pytest", "_pytest", "testcontainers", "docker", "typer", "rich", "pyspark", "yaml"}
 
 places = [package.__file__ or "" for package in (compat, embedded_broker, rocketmq_py)]
-places += [spark_connector.__file__ or "", compat.ons.__file__ or ""]
+places += [module.__file__ or "" for module in (spark_connector, compat.java, compat.ons)]
 assert all(place.startswith(sys.prefix) for place in places), places
 
 with EmbeddedBroker(clock=VirtualClock()) as broker:

@@ -718,7 +718,7 @@ def test_a_misspelt_attribute_is_refused_with_the_nearest_setting(
     assert not hasattr(client, name)
 
 
-@pytest.mark.parametrize("name", ["topics", "rpc_hooks", "executor"])
+@pytest.mark.parametrize("name", ["topics", "rpc_hooks"])
 def test_what_only_a_new_client_takes_is_refused_so(name: str) -> None:
     with pytest.raises(AttributeError, match=f"takes {name} when it is made"):
         setattr(TransactionMQProducer("G"), name, ())
