@@ -80,10 +80,12 @@ if TYPE_CHECKING:
     )
     from rocketmq_py.consumer.lite_pull import DefaultLitePullConsumer
     from rocketmq_py.consumer.polling import QueueListener
+    from rocketmq_py.consumer.pop import DefaultPopConsumer
     from rocketmq_py.consumer.push import DefaultMQPushConsumer
     from rocketmq_py.consumer.settings import (
         ConsumerConfig,
         LitePullConsumerConfig,
+        PopConsumerConfig,
         PushConsumerConfig,
     )
     from rocketmq_py.errors import (
@@ -201,8 +203,11 @@ _NAMES_OF = {
     ),
     "consumer.lite_pull": "DefaultLitePullConsumer",
     "consumer.polling": "QueueListener",
+    "consumer.pop": "DefaultPopConsumer",
     "consumer.push": "DefaultMQPushConsumer",
-    "consumer.settings": "ConsumerConfig LitePullConsumerConfig PushConsumerConfig",
+    "consumer.settings": (
+        "ConsumerConfig LitePullConsumerConfig PopConsumerConfig PushConsumerConfig"
+    ),
     "errors": (
         "BodyTooLargeError ClientClosedError ConfigError DelayConflictError "
         "DelayOutOfRangeError DelayValueError DeliveryEndedError FlowControlError "
@@ -285,6 +290,7 @@ __all__ = [
     "DefaultMQAdminExt",
     "DefaultMQProducer",
     "DefaultMQPushConsumer",
+    "DefaultPopConsumer",
     "Delay",
     "DelayConflict",
     "DelayConflictError",
@@ -330,6 +336,7 @@ __all__ = [
     "NotStartedError",
     "PastDeliver",
     "PermissionDeniedError",
+    "PopConsumerConfig",
     "ProducerConfig",
     "PushConsumerConfig",
     "QueryResult",

@@ -42,18 +42,25 @@ class PopLane(Lane):
     `count` and `size` include messages that are settled and not yet confirmed by their broker, so
     they bound the acks under way, too. ``next_offset`` counts the messages that were popped.
     ``attempt_id`` names the next pop of a lane in order: one whose answer was lost gets the same
-    messages again under the same name, and nobody else before they are visible again.
+    messages again under the same name, and nobody else before they are visible again. ``keep``, if
+    given, keeps messages hidden from the moment they are here; else `claim` begins with that.
     """
 
-    __slots__ = ("_deliveries", "_now", "attempt_id", "in_order")
+    __slots__ = ("_deliveries", "_keep", "_now", "attempt_id", "in_order")
 
     is_popped: ClassVar = True
 
     def __init__(
-        self, queue: MessageQueue, now: Callable[[], float], *, in_order: bool = False
+        self,
+        queue: MessageQueue,
+        now: Callable[[], float],
+        *,
+        in_order: bool = False,
+        keep: Keep | None = None,
     ) -> None:
         super().__init__(queue, 0, fetched_at=now())
         self._now = now
+        self._keep = keep
         self.in_order = in_order
         self.attempt_id: str | None = None
         self.begin_attempt()
@@ -77,7 +84,9 @@ class PopLane(Lane):
                     if not known.is_settled:
                         continue
                     self._forget(handle, known)  # its ack may be lost
-                self._deliveries[handle] = _Delivered(message, len(message.body), now)
+                self._deliveries[handle] = one = _Delivered(message, len(message.body), now)
+                if self._keep is not None:
+                    self._hold(one, self._keep)
                 self.count += 1
                 self.size += len(message.body)
 
@@ -100,9 +109,7 @@ class PopLane(Lane):
                 if one is None or one.is_settled:
                     continue
                 if one.held is None:
-                    receipt = Receipt.of(self.queue.topic, PopHandle.parse(_handle(message)))
-                    if receipt is not None:
-                        one.held = keep(receipt, one.popped_at)
+                    self._hold(one, keep)
                 if one.held is None or one.held.is_over(now):
                     over.append(message)
                 else:
@@ -116,6 +123,11 @@ class PopLane(Lane):
                 ]
         self.remove(over)
         return [one for one in claimed if self.holds(one)] if over else claimed, over
+
+    def _hold(self, one: _Delivered, keep: Keep) -> None:
+        receipt = Receipt.of(self.queue.topic, PopHandle.parse(_handle(one.message)))
+        if receipt is not None:
+            one.held = keep(receipt, one.popped_at)
 
     def take(self, messages: Iterable[MessageExt]) -> list[tuple[MessageExt, HeldReceipt]]:
         """Settle claimed messages: give each with its receipt, once. They count until `remove`."""

@@ -9,10 +9,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, as_co
 
 import pytest
 
+from rocketmq_py.client import outcome
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.outcome import CallbackFuture
 from rocketmq_py.config import ClientConfig
-from rocketmq_py.producer import outcome
-from rocketmq_py.producer.outcome import CallbackFuture
 
 Made = CallbackFuture[int]
 

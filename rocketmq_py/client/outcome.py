@@ -1,9 +1,9 @@
-"""Which future a send gives: one that costs little until somebody waits for it.
+"""Which future a call of the application gives: one that costs little until somebody waits.
 
 A window of sends keeps a thousand futures, and most are looked at when their outcome is there. So
 the condition and the lists of a `concurrent.futures.Future`, two thirds of all that the garbage
 collector would find of a send, are made for the first who waits. From then on, and for everything
-that is not written down here, it is Python's own future. Must not know sends.
+that is not written down here, it is Python's own future. Must not know what is called.
 """
 
 from collections.abc import Callable
@@ -92,3 +92,18 @@ class CallbackFuture(Future[_Outcome], Generic[_Outcome]):
             super().add_done_callback(fn)
         else:
             super().add_done_callback(lambda _: self._instance.submit_callback(fn, self))
+
+
+def told_apart(instance: ClientInstance, call: Future[_Outcome]) -> CallbackFuture[_Outcome]:
+    """Give the outcome of a call to the application, whose callbacks get threads of their own."""
+    told: CallbackFuture[_Outcome] = CallbackFuture(instance)
+
+    def tell(done: Future[_Outcome]) -> None:
+        error = done.exception()
+        if error is None:
+            told.set_result(done.result())
+        else:
+            told.set_exception(error)
+
+    call.add_done_callback(tell)
+    return told
