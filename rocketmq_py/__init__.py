@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         SendMessageContext,
         SendMessageHook,
     )
+    from rocketmq_py.client.outcome import followed_by
     from rocketmq_py.client.pool import RunningClient, running_clients
     from rocketmq_py.client.queries import Boundary, QueryResult
     from rocketmq_py.client.queue_access import QueueAccess
@@ -179,6 +180,7 @@ _NAMES_OF = {
         "CheckForbiddenContext CheckForbiddenHook EndTransactionContext EndTransactionHook "
         "RPCHook SendMessageContext SendMessageHook"
     ),
+    "client.outcome": "followed_by",
     "client.pool": "RunningClient running_clients",
     "client.queries": "Boundary QueryResult",
     "client.queue_access": "QueueAccess",
@@ -387,6 +389,7 @@ __all__ = [
     "UnsupportedOperationError",
     "__version__",
     "create_reply_message",
+    "followed_by",
     "running_clients",
     "select_message_queue_by_hash",
     "select_message_queue_by_random",

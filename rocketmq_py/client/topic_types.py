@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocketmq_py.client.asking import Asker, Question
+from rocketmq_py.client.outcome import CallbackFuture
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import MQBrokerException, NoRouteError, RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
@@ -27,7 +28,7 @@ MESSAGE_TYPE: Final = "message.type"
 
 
 class _Known(NamedTuple):
-    answer: Future[str | None]
+    answer: CallbackFuture[str | None]
     until: float
 
 
@@ -40,7 +41,7 @@ class TopicTypes:
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
 
-    def of(self, topic: str) -> Future[str | None]:
+    def of(self, topic: str) -> CallbackFuture[str | None]:
         """Give the type of a topic; None: it has none, or nobody says.
 
         Waits for nothing. A broker that does not answer is asked again by the next call; what it
@@ -53,8 +54,7 @@ class TopicTypes:
                 return known.answer
             if len(self._known) >= TOPICS_MAX:
                 self._known.clear()
-            answer: Future[str | None] = Future()
-            answer.set_running_or_notify_cancel()  # many wait for it: nobody may cancel it
+            answer: CallbackFuture[str | None] = CallbackFuture(self._instance)
             self._known[topic] = _Known(answer, now + REMEMBERED_S)
         if not self._instance.submit_background(self._ask, topic, answer):
             self._ended(topic, answer, None)

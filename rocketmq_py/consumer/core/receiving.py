@@ -39,6 +39,7 @@ from rocketmq_py.errors import (
     RocketMQError,
 )
 from rocketmq_py.logs import get_logger
+from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.pop_handles import PopHandle
 from rocketmq_py.protocol.properties import Prop
@@ -137,7 +138,11 @@ class Receiving:
             routes.route(topic)
         brokers = sorted({queue.broker_name for queue in routes.subscribe_queues(topic) or ()})
         if not brokers:
-            raise NoRouteError(f"topic {topic} has no queue that can be read now", topic=topic)
+            raise NoRouteError(
+                f"topic {topic} has no queue that can be read now: does it exist?",
+                response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
+                topic=topic,
+            )
         turn = next(self._broker_turns[topic])
         return MessageQueue(topic, brokers[turn % len(brokers)], ALL_QUEUES)
 

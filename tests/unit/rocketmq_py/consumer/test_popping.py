@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -235,6 +236,10 @@ def test_without_an_assignment_nothing_is_asked_or_pulled_and_what_waits_stays_h
     bench: Bench,
 ) -> None:
     held = Held()
+
+    def renewed(times: int) -> bool:
+        return bench.requests(HIDE) >= times
+
     bench.consumer(
         held,
         pop_all_queues=True,
@@ -247,7 +252,7 @@ def test_without_an_assignment_nothing_is_asked_or_pulled_and_what_waits_stays_h
     bench.send(b"behind it")
     for renewals in (2, 4, 6):  # both, at half of their time
         bench.broker.clock.advance(3)
-        until(lambda wanted=renewals: bench.requests(HIDE) >= wanted, GUARD_S)
+        until(partial(renewed, renewals), GUARD_S)
     held.leave.set()
     until(lambda: len(held.bodies) == 2, GUARD_S)
     bench.broker.clock.run(60)
