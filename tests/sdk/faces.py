@@ -236,9 +236,11 @@ def _popping(of_broker: Start) -> Start:
 
 
 def _popping_all(of_kind: Start) -> Start:
-    """Let each member pop every broker, and nobody assign anything."""
+    """Let each member pop every broker, whatever brokers would assign."""
 
     def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
+        namespace = settings.get("namespace", "")
+        set_mode(ground.namesrv_addr, ground.topic, ground.group, "PULL", namespace=namespace)
         pops = {
             "pop_all_queues": True,
             "consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
