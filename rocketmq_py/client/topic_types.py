@@ -7,6 +7,7 @@ type; a proxy does, and so can a client that asks. Must not know messages.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -92,11 +93,22 @@ class TopicTypes:
         answer.set_result(None)
 
 
+def clean_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Read attributes of a topic as tools and documents write them.
+
+    A name may have the plus that says that it is added; the type is in capitals, as brokers ask.
+
+    >>> clean_attributes({"+message.type": "Delay"})
+    {'message.type': 'DELAY'}
+    """
+    named = {name.removeprefix("+"): value for name, value in attributes.items()}
+    if MESSAGE_TYPE in named:
+        named[MESSAGE_TYPE] = named[MESSAGE_TYPE].upper()
+    return named
+
+
 def _read(answer: RemotingCommand, _address: str) -> str | None:
     from rocketmq_py.protocol.bodies.topics import TopicConfig  # only typed topics need it
 
     attributes = TopicConfig.decode(answer.body).attributes or {}
-    for name in (MESSAGE_TYPE, f"+{MESSAGE_TYPE}"):
-        if name in attributes:
-            return attributes[name].upper()
-    return None
+    return clean_attributes(attributes).get(MESSAGE_TYPE)

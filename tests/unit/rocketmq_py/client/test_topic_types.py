@@ -67,3 +67,12 @@ def test_what_nobody_could_be_asked_about_is_asked_again(
     assert type_of(producer, "new") is None
     broker.topics.create("new", message_type="FIFO")
     assert type_of(producer, "new") == "FIFO"
+
+
+@pytest.mark.parametrize("given", [{"message.type": "DELAY"}, {"+message.type": "Delay"}])
+def test_a_topic_is_created_with_its_type_as_tools_write_it(
+    broker: EmbeddedBroker, producer: DefaultMQProducer, given: dict[str, str]
+) -> None:
+    producer.create_topic("TBW102", "later", 4, attributes=given)
+    assert type_of(producer, "later") == "DELAY"
+    assert topic_types.clean_attributes(given) == {"message.type": "DELAY"}
