@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         SendMessageContext,
         SendMessageHook,
     )
+    from rocketmq_py.client.outcome import followed_by
     from rocketmq_py.client.pool import RunningClient, running_clients
     from rocketmq_py.client.queries import Boundary, QueryResult
     from rocketmq_py.client.queue_access import QueueAccess
@@ -81,10 +82,12 @@ if TYPE_CHECKING:
     )
     from rocketmq_py.consumer.lite_pull import DefaultLitePullConsumer
     from rocketmq_py.consumer.polling import QueueListener
+    from rocketmq_py.consumer.pop import DefaultPopConsumer
     from rocketmq_py.consumer.push import DefaultMQPushConsumer
     from rocketmq_py.consumer.settings import (
         ConsumerConfig,
         LitePullConsumerConfig,
+        PopConsumerConfig,
         PushConsumerConfig,
     )
     from rocketmq_py.errors import (
@@ -174,6 +177,7 @@ _NAMES_OF = {
         "CheckForbiddenContext CheckForbiddenHook EndTransactionContext EndTransactionHook "
         "RPCHook SendMessageContext SendMessageHook"
     ),
+    "client.outcome": "followed_by",
     "client.pool": "RunningClient running_clients",
     "client.queries": "Boundary QueryResult",
     "client.queue_access": "QueueAccess",
@@ -198,8 +202,11 @@ _NAMES_OF = {
     ),
     "consumer.lite_pull": "DefaultLitePullConsumer",
     "consumer.polling": "QueueListener",
+    "consumer.pop": "DefaultPopConsumer",
     "consumer.push": "DefaultMQPushConsumer",
-    "consumer.settings": "ConsumerConfig LitePullConsumerConfig PushConsumerConfig",
+    "consumer.settings": (
+        "ConsumerConfig LitePullConsumerConfig PopConsumerConfig PushConsumerConfig"
+    ),
     "errors": (
         "BodyTooLargeError ClientClosedError ConfigError DelayConflictError "
         "DelayOutOfRangeError DelayValueError DeliveryEndedError FlowControlError "
@@ -282,6 +289,7 @@ __all__ = [
     "DefaultMQAdminExt",
     "DefaultMQProducer",
     "DefaultMQPushConsumer",
+    "DefaultPopConsumer",
     "Delay",
     "DelayConflictError",
     "DelayKind",
@@ -326,6 +334,7 @@ __all__ = [
     "NoRouteError",
     "NotStartedError",
     "PermissionDeniedError",
+    "PopConsumerConfig",
     "ProducerConfig",
     "PushConsumerConfig",
     "QueryResult",
@@ -376,6 +385,7 @@ __all__ = [
     "UnsupportedOperationError",
     "__version__",
     "create_reply_message",
+    "followed_by",
     "running_clients",
     "select_message_queue_by_hash",
     "select_message_queue_by_random",

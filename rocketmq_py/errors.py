@@ -463,6 +463,11 @@ class ClientException(RocketMQError):
         super().__init__(error_message, response_code=response_code, topic=topic)
         self.request_id = request_id
 
+    @property
+    def code(self) -> int | None:
+        """`response_code`, as the official Python client names it."""
+        return self.response_code
+
 
 class BadRequestError(ClientException):
     """Illegal topic, tag, key, group, delivery time, body or receipt handle."""

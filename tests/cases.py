@@ -64,7 +64,7 @@ FAMILIES = (
         "T",
         "client API",
         103,
-        "T1-63 T65-91 T99-101 T103",
+        "T1-63 T65-101 T103",
     ),
     Family("SP", "Spark connector", 78, "SP1-78"),
 )

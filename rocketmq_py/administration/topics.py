@@ -42,6 +42,7 @@ from rocketmq_py.administration.values import (
     TopicSettings,
 )
 from rocketmq_py.client.topic_questions import QueueBounds
+from rocketmq_py.client.topic_types import clean_attributes
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     ConfigError,
@@ -168,6 +169,7 @@ async def alter(
     dry_run: bool,
 ) -> Changes:
     """Change what is given of a topic at its masters, or one of them; NoRouteError without one."""
+    attributes = clean_attributes(attributes)
     for number in (read_queues, write_queues):
         _check(topic, 1 if number is None else number)
     places = await masters_of(servers, topic)
@@ -282,7 +284,9 @@ def _check(topic: str, queues: int) -> None:
 
 
 def _typed(message_type: TopicMessageType | None) -> dict[str, str]:
-    return {} if message_type is None else {MESSAGE_TYPE: TopicMessageType(message_type).value}
+    if message_type is None:
+        return {}
+    return {MESSAGE_TYPE: TopicMessageType(message_type.upper()).value}
 
 
 async def _check_attributes(

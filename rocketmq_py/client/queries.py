@@ -16,6 +16,7 @@ from rocketmq_py.client.fan_out import first_error
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queue_requests import Boundary as Boundary  # noqa: PLC0414 - public
 from rocketmq_py.client.queue_requests import QueueRequests
+from rocketmq_py.client.topic_types import clean_attributes
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import (
@@ -73,10 +74,12 @@ class Queries(QueueRequests):
     ) -> None:
         """Create a topic on every master of the topic ``key`` (17), five tries each.
 
-        Raises the first failure when no master has it then; `NoRouteError` when nobody knows
-        ``key``.
+        ``attributes`` of 5.x are such as ``{"message.type": "DELAY"}``; a plus before the name, as
+        ``mqadmin`` wants it, may stand there. Raises the first failure when no master has it then;
+        `NoRouteError` when nobody knows ``key``.
         """
-        text = ",".join(f"+{name}={value}" for name, value in (attributes or {}).items())
+        wanted = clean_attributes(attributes or {})
+        text = ",".join(f"+{name}={value}" for name, value in wanted.items())
         header = CreateTopicRequestHeader(
             topic=topic,
             default_topic=key,

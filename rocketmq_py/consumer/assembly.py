@@ -9,6 +9,8 @@
 | lite pull | by strategy, or assigned | pulls | offsets, committed by the next poll | inbox |
 | push, popping | by the broker | pops, or pulls | receipts, or offsets at the broker | pool |
 | push, popping in order | by the broker, queue by queue | as popping | as popping | in order |
+| push, popping all queues | of every broker | pops | receipts | pool or in order |
+| pop | none | a pop for each receive (`core/receiving.py`) | each message by its receipt | none |
 
 A function here puts one kind together; nothing else is decided here.
 """
@@ -30,10 +32,10 @@ from rocketmq_py.consumer.core.modes import ProgressByMode, SourceByMode, gate_b
 from rocketmq_py.consumer.core.polled import PolledProgress
 from rocketmq_py.consumer.core.pop_calls import PopCalls
 from rocketmq_py.consumer.core.pop_progress import Receipts
-from rocketmq_py.consumer.core.pop_shares import ByBroker
+from rocketmq_py.consumer.core.pop_shares import ByBroker, EveryBroker
 from rocketmq_py.consumer.core.progress import OffsetProgress
 from rocketmq_py.consumer.core.rebalance import Unguarded
-from rocketmq_py.consumer.core.shares import Everything, SharedByStrategy
+from rocketmq_py.consumer.core.shares import Assigned, Everything, SharedByStrategy
 from rocketmq_py.consumer.core.sources import Pops, Pulls
 from rocketmq_py.consumer.core.start_offset import first_offset
 from rocketmq_py.consumer.dispatch.in_order import OrderlyDispatch
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.core.offset_table import OffsetTable
     from rocketmq_py.consumer.core.progress import Progress, Retries
     from rocketmq_py.consumer.core.rebalance import Ownership
-    from rocketmq_py.consumer.core.shares import Assigned, Share
+    from rocketmq_py.consumer.core.shares import Share
     from rocketmq_py.consumer.core.sources import Source
     from rocketmq_py.consumer.dispatch.listener_calls import Handler, Workers
     from rocketmq_py.consumer.hooks import Hooks
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from rocketmq_py.consumer.settings import (
         ConsumerConfig,
         LitePullConsumerConfig,
+        PopConsumerConfig,
         PushConsumerConfig,
     )
     from rocketmq_py.consumer.subscriptions import SubscriptionTable
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
     from rocketmq_py.send_result import MessageQueue
 
 LOCK_FIRST_MS = 1_000
+_NOT_ASSIGNED = "client_rebalance", True
 BROADCAST_ONCE = "in broadcasting every member gets each message once"
 
 _Settings_co = TypeVar("_Settings_co", covariant=True)
@@ -158,11 +162,14 @@ def push_member(
     """
     group, engine, settings, subscriptions, _, _ = basis
     broadcasts = settings.message_model is MessageModel.BROADCASTING
-    if broadcasts and not settings.client_rebalance:
+    pops = settings.pop_all_queues or not settings.client_rebalance
+    if broadcasts and pops:
+        name, needed = ("pop_all_queues", False) if settings.pop_all_queues else _NOT_ASSIGNED
         raise ConfigError(
-            "client_rebalance",
-            settings.client_rebalance,
-            "must be True for broadcasting: each member has all queues, so brokers assign none",
+            name,
+            not needed,
+            f"must be {needed} for broadcasting: each member has all queues, so brokers assign "
+            "none",
         )
     if settings.consume_message_batch_max_wait and (
         listening.is_orderly or not settings.client_rebalance
@@ -180,9 +187,10 @@ def push_member(
         flow = _pulling(basis, queues, NoRetries(group, BROADCAST_ONCE))
     else:
         retries = SendBack(group, queues.calls, settings)
-        subscriptions.put(retry_topic(group), "*")
+        if not settings.pop_all_queues:  # pops of a topic get its retries, too
+            subscriptions.put(retry_topic(group), "*")
         flow = _pulling(basis, queues, retries)
-        if not settings.client_rebalance:
+        if pops:
             flow = _popping(basis, flow, retries, in_order=listening.is_orderly)
         locks = QueueLocks(engine, group, needs_none=flow.pops)
     tracing = _traced(basis)
@@ -190,7 +198,7 @@ def push_member(
         listening,
         group,
         lambda: settings.suspend_current_queue_time_millis,
-        commits=settings.client_rebalance,
+        commits=not pops,
     )
     if listening.is_orderly:
         how = _in_order(basis, flow.progress, handler, locks, workers)
@@ -247,6 +255,28 @@ def lite_pull_member(
     )
 
 
+def pop_member(basis: Basis[PopConsumerConfig]) -> GroupMember[Inbox]:
+    """Put a consumer together that pops when it is asked: a member of its group without queues."""
+    group, engine, settings, subscriptions, _, hooks = basis
+    calls, offsets, _, begin = queues_of(basis)
+    tracing = _traced(basis)
+    parts = Parts(
+        consume_type="CONSUME_ACTIVELY",
+        share=Assigned(),
+        source=Pulls(calls, subscriptions, offsets, group, hooks),
+        offsets=offsets,
+        progress=PolledProgress(offsets, begin),
+        dispatch=Inbox(),
+        gates=lambda _queues: (),
+        periodic=(_comparing(basis),),
+        answer=_inspection(basis, offsets, None).answer,
+        last=nothing if tracing is None else tracing.close,
+    )
+    return GroupMember(
+        group=group, engine=engine, settings=settings, subscriptions=subscriptions, parts=parts
+    )
+
+
 def _traced(basis: Basis[ConsumerConfig]) -> ConsumerTracing | None:
     """Let hooks note the trace, if the settings say so."""
     group, engine, settings, _, clock, hooks = basis
@@ -267,17 +297,22 @@ def _pulling(basis: Basis[PushConsumerConfig], queues: Queues, retries: Retries)
 def _popping(
     basis: Basis[PushConsumerConfig], pulling: Flow, retries: Retries, *, in_order: bool
 ) -> Flow:
-    """Let brokers assign queues; those that an administrator has not set to popping are pulled."""
+    """Let brokers assign queues; those that an administrator has not set to popping are pulled.
+
+    With ``pop_all_queues`` nobody is asked: all are popped.
+    """
     group, engine, settings, subscriptions, clock, _ = basis
     calls = PopCalls(engine, group)
-    by_broker = ByBroker(
-        engine=engine,
-        group=group,
-        calls=calls,
-        settings=settings,
-        by_strategy=pulling.share,
-        in_order=in_order,
-    )
+    by_broker: ByBroker | EveryBroker = EveryBroker(in_order)
+    if not settings.pop_all_queues:
+        by_broker = ByBroker(
+            engine=engine,
+            group=group,
+            calls=calls,
+            settings=settings,
+            by_strategy=pulling.share,
+            in_order=in_order,
+        )
     receipts = Receipts(
         engine=engine,
         group=group,
@@ -286,6 +321,7 @@ def _popping(
         dead_letters=retries,
         clock=clock,
         in_order=in_order,
+        as_proxy=settings.pop_all_queues,
     )
     pops = Pops(calls, subscriptions, settings, receipts.acks.unwanted)
     return Flow(

@@ -120,6 +120,17 @@ class Hooks:
             except Exception as error:  # noqa: BLE001 - a hook cannot break a consumer
                 self._tell("consume", hook, context.consumer_group, error)
 
+    def show_polled(self, group: str, queue: MessageQueue, messages: Sequence[MessageExt]) -> None:
+        """Show messages that a program has asked for: they count as handled, as in Java."""
+        if not self.see_calls:
+            return
+        context = ConsumeMessageContext(consumer_group=group, messages=tuple(messages), queue=queue)
+        self.before(context)
+        context.success, context.status = True, "CONSUME_SUCCESS"
+        context.props[CONTEXT_TYPE] = "SUCCESS"
+        context.outcomes = (HANDLED,) * len(messages)
+        self.after(context)
+
     def filtered(
         self, group: str, messages: list[MessageExt], queue: MessageQueue
     ) -> list[MessageExt]:

@@ -9,7 +9,7 @@ are fetched; ``assembly.py`` has the table of what does. Names and rules as in
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +19,6 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.config import in_milliseconds
 from rocketmq_py.consumer.core.shares import Assigned
 from rocketmq_py.consumer.face import SUBSCRIBE_ALL, GroupConsumer
-from rocketmq_py.consumer.hooks import CONTEXT_TYPE, HANDLED, ConsumeMessageContext
 from rocketmq_py.consumer.listener import MessageSelector
 from rocketmq_py.errors import IllegalStateError, MQClientException, RocketMQError
 from rocketmq_py.logs import get_logger
@@ -209,7 +208,7 @@ class PollingConsumer(_Consumer):
         if handled and not batch.lane.dropped:
             self._progress.handed_over(batch.lane, handled)
             if unpacked.shown:
-                self._show(batch.lane.queue, unpacked.shown)
+                self._hooks.show_polled(self.consumer_group, batch.lane.queue, unpacked.shown)
                 return list(unpacked.shown)
         self._give_room_back()
         return []
@@ -218,19 +217,6 @@ class PollingConsumer(_Consumer):
         """Return [] when nothing came in time; raise when the end let a poll go."""
         self._running()
         return []
-
-    def _show(self, queue: MessageQueue, shown: Sequence[MessageExt]) -> None:
-        """Show messages to the hooks: what a poll returns counts as handled, as in Java."""
-        if not self._hooks.see_calls:
-            return
-        context = ConsumeMessageContext(
-            consumer_group=self.consumer_group, messages=tuple(shown), queue=queue
-        )
-        self._hooks.before(context)
-        context.success, context.status = True, "CONSUME_SUCCESS"
-        context.props[CONTEXT_TYPE] = "SUCCESS"
-        context.outcomes = (HANDLED,) * len(shown)
-        self._hooks.after(context)
 
     # --- offsets ------------------------------------------------------------------------------
 

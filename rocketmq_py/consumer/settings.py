@@ -37,6 +37,11 @@ from rocketmq_py.errors import ConfigError
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 RECONSUME_TIMES_DEFAULT = 16
+MIB = 1024 * 1024
+POP_BATCH_MAX = 32
+"""Messages that a broker gives in one pop at most."""
+INVISIBLE_MAX_MS = 12 * 3_600_000
+"""The longest time that a message is hidden, as of a proxy (``maxInvisibleTimeMills``)."""
 
 
 def _an_instant(_owner: object, setting: Attribute[Any], value: object) -> None:
@@ -174,8 +179,15 @@ class PushConsumerConfig(ConsumerConfig):
         the queue waits: nobody else gets anything of it before.
     pop_batch_nums
         Messages that one pop asks for at most. In order no more of a queue are under way.
-    pop_threshold_for_queue
-        Messages of one popped queue that are not acked. Above it popping waits.
+    pop_threshold_for_queue, pop_threshold_bytes_for_queue
+        Messages of one popped queue that are not acked, and bytes of their bodies. Above one of
+        them popping waits.
+    pop_all_queues
+        True: nobody assigns queues. Each member pops all queues of every broker of its topics,
+        nothing is pulled, and what `client_rebalance` says does not count; so do clients of the
+        5.0 API. A message is kept hidden from the moment it is here, also while it waits for its
+        listener, up to `consume_timeout`. What fails more often than `max_reconsume_times` goes to
+        the dead letters. Brokers before 5.0 refuse pops. Refused as False is of `client_rebalance`.
     """
 
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
@@ -183,6 +195,7 @@ class PushConsumerConfig(ConsumerConfig):
         "consume_thread_min": "call update_core_pool_size",
         "consume_timeout": "",
         "client_rebalance": "",
+        "pop_all_queues": "",
         "pop_invisible_time": "",
     }
 
@@ -209,8 +222,10 @@ class PushConsumerConfig(ConsumerConfig):
     pop_invisible_time: int = field(
         default=60_000, converter=in_milliseconds, metadata=setting(milliseconds(5_000, 300_000))
     )
-    pop_batch_nums: int = field(default=32, metadata=setting(within(1, 32)))
+    pop_batch_nums: int = field(default=32, metadata=setting(within(1, POP_BATCH_MAX)))
     pop_threshold_for_queue: int = field(default=96, metadata=setting(within(1, 65_535)))
+    pop_threshold_bytes_for_queue: int = field(default=100 * MIB, metadata=setting(within(1)))
+    pop_all_queues: bool = field(default=False, metadata=setting(switch))
 
     @property
     def reconsume_times_max(self) -> int:
@@ -257,3 +272,31 @@ class LitePullConsumerConfig(ConsumerConfig):
     topic_metadata_check_interval: int = field(
         default=30_000, converter=in_milliseconds, metadata=setting(milliseconds(100))
     )
+
+
+@explained
+@define(kw_only=True, eq=False, on_setattr=setters.NO_OP)
+class PopConsumerConfig(ConsumerConfig):
+    """Settings of one consumer that pops when it is asked.
+
+    Arguments
+    ---------
+    await_duration
+        How long a `DefaultPopConsumer.receive` waits for a message when it is not told, in ms, or a
+        timedelta: the broker keeps the pop meanwhile.
+    pop_invisible_time
+        How long what a `receive` returns is hidden from the group when it is not told, in ms, or a
+        timedelta.
+    pop_batch_nums
+        Messages that a `receive` returns at most when it is not told.
+    """
+
+    await_duration: int = field(
+        default=20_000, converter=in_milliseconds, metadata=setting(milliseconds(0, 30_000))
+    )
+    pop_invisible_time: int = field(
+        default=60_000,
+        converter=in_milliseconds,
+        metadata=setting(milliseconds(1, INVISIBLE_MAX_MS)),
+    )
+    pop_batch_nums: int = field(default=32, metadata=setting(within(1, POP_BATCH_MAX)))

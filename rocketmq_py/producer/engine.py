@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rocketmq_py.client.asking import Asker
+from rocketmq_py.client.outcome import told_apart
 from rocketmq_py.client.recalling import recall_question
+from rocketmq_py.client.topic_types import TopicTypes
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingException, RocketMQError
 from rocketmq_py.message import Message
@@ -108,6 +111,26 @@ class ProducerEngine:
         noting = nullcontext() if self.tracing is None else self.tracing.recall(topic, handle)
         with noting:
             return Asker(self.instance).answer(question, self._config.send_msg_timeout)
+
+    def recall_async(self, topic: str, handle: str | RecallHandle | None) -> Future[str]:
+        """Ask the master of the broker that is named in the handle, without waiting."""
+        check_recall_topic(topic)
+        question = recall_question(topic, handle, self._group)
+        answer = Asker(self.instance).ask(question, self._config.send_msg_timeout)
+        if self.tracing is not None:
+            noting = self.tracing.recall(topic, handle)
+
+            def note(done: Future[str]) -> None:
+                with suppress(RocketMQError), noting:
+                    done.result()
+
+            answer.add_done_callback(note)
+        return told_apart(self.instance, answer)
+
+    @cached_property
+    def topic_types(self) -> TopicTypes:
+        """Who knows the types of topics."""
+        return TopicTypes(self.instance)
 
     def _silent_brokers(self) -> Collection[str]:
         """Give the brokers whose masters do not answer now."""

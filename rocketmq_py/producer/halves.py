@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook
+from rocketmq_py.client.outcome import CallbackFuture
 from rocketmq_py.errors import (
     ClientClosedError,
     DelayConflictError,
@@ -29,7 +30,6 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageBatch, MessageExt
-from rocketmq_py.producer.outcome import CallbackFuture
 from rocketmq_py.producer.send_kernel import give_id
 from rocketmq_py.producer.validation import check_message
 from rocketmq_py.protocol.codes import RequestCode

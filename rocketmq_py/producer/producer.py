@@ -315,11 +315,28 @@ class DefaultMQProducer(ProducerConfig, ProducerLife):
         """
         return self._running().recall(topic, recall_handle)
 
+    def recall_message_async(
+        self, topic: str, recall_handle: str | RecallHandle | None
+    ) -> Future[str]:
+        """Take back a message without waiting; the future gets what `recall_message` gives.
+
+        Raises at once when the producer is not running, and for a handle that cannot be one.
+        """
+        return self._running().recall_async(topic, recall_handle)
+
     # --- asking ----------------------------------------------------------------------------
 
     def fetch_publish_message_queues(self, topic: str) -> list[MessageQueue]:
         """Return the writable queues of a topic."""
         return list(self._running().kernel.queues(topic))
+
+    def topic_message_type(self, topic: str) -> Future[str | None]:
+        """Ask which messages a topic is for, such as ``"DELAY"``, without waiting (351).
+
+        That is its attribute ``message.type``. None: it does not say, or no broker that could be
+        asked has told it. An answer is remembered for 30 seconds, so most futures are done.
+        """
+        return self._running().topic_types.of(topic)
 
     def create_topic(
         self,

@@ -12,6 +12,7 @@ from concurrent.futures import InvalidStateError
 from copy import copy
 from uuid import uuid4
 
+from rocketmq_py.client.outcome import CallbackFuture
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     BodyError,
@@ -23,7 +24,6 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.message import Message, MessageBatch, MessageExt
 from rocketmq_py.producer.attempts import Choose
-from rocketmq_py.producer.outcome import CallbackFuture
 from rocketmq_py.producer.send_kernel import Outgoing
 from rocketmq_py.producer.sending import Sender
 from rocketmq_py.protocol.codes import ResponseCode

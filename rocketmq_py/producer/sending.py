@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import SendMessageContext
 from rocketmq_py.client.last_sends import LastSends
+from rocketmq_py.client.outcome import CallbackFuture
 from rocketmq_py.errors import (
     ClientClosedError,
     MQBrokerException,
@@ -26,7 +27,6 @@ from rocketmq_py.errors import (
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode, possibly_stored
-from rocketmq_py.producer.outcome import CallbackFuture
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
 from rocketmq_py.protocol.command import RemotingCommand

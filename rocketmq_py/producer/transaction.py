@@ -21,7 +21,7 @@ from rocketmq_py.errors import ConfigError, MQClientException, NotStartedError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.checking import Checking, decision_of
-from rocketmq_py.producer.halves import AskedHalf, Halves, TransactionDelay
+from rocketmq_py.producer.halves import AskedHalf, BegunHalf, Halves, TransactionDelay
 from rocketmq_py.producer.producer import DefaultMQProducer
 from rocketmq_py.producer.validation import checked_timeout
 from rocketmq_py.send_result import LocalTransactionState, SendResult, TransactionSendResult
@@ -202,6 +202,18 @@ class TransactionMQProducer(DefaultMQProducer):
                 wait([half.end(state, remark=remark)])
         values = {item.name: getattr(half.result, item.name) for item in fields(SendResult)}
         return TransactionSendResult(**values, local_transaction_state=state)
+
+    def begin(self, message: Message, *, timeout: int | timedelta | None = None) -> BegunHalf:
+        """Store the message unseen and leave its end to the program: `BegunHalf.end`.
+
+        For local work that is no call of a listener's method. What is not ended the broker asks
+        about. ``timeout`` and errors as of `send_message_in_transaction`.
+        """
+        self._running()
+        if self._halves is None:
+            raise NotStartedError(f"{self!r} is still starting")
+        timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
+        return self._halves.begin_here(message, timeout_ms=timeout_ms, delay=self.transaction_delay)
 
     # --- being asked -----------------------------------------------------------------------
 

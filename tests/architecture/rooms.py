@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
-    "compat": (("java", "ons"),),
+    "compat": (("java", "ons", "v5"),),
     "embedded_broker": (
         ("containers", "pytest_plugin"),
         ("cli", "kit"),

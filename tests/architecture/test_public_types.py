@@ -12,11 +12,11 @@ from types import ModuleType
 import pytest
 
 import rocketmq_py
-from compat import java, ons
+from compat import java, ons, v5
 from rocketmq_py import admin, aio, raw, trace
 
 OURS = ("rocketmq_py.", "compat.")
-FACES = (admin, aio, java, ons, raw, trace, rocketmq_py)
+FACES = (admin, aio, java, ons, raw, trace, v5, rocketmq_py)
 PUBLIC = [(home, name) for home in FACES for name in home.__all__]
 
 
@@ -67,6 +67,7 @@ HOMES = {
     "rocketmq_py.aio.": aio,
     "compat.java.": java,
     "compat.ons.": ons,
+    "compat.v5.": v5,
     "rocketmq_py.producer.halves.BegunHalf": aio,
     "rocketmq_py.errors.ONSClientException": ons,
     "rocketmq_py.trace.": trace,
@@ -76,9 +77,11 @@ INNER = {
     *("Buffer", "Frame"),
     *("Lane", "Outcomes", "Plan", "Settle", "Settlement"),
     *("Calls", "EndTransactionRequestHeader", "Halves", "ThreadedProducer"),
+    *("Engine", "SubscribingEngine"),
 }
 """What only the SDK passes: a `RemotingCommand`, which hooks see, is decoded from a frame, a
-`Delivery` is made by a consumer, a `Transaction` and its half message by a producer."""
+`Delivery` is made by a consumer, a `Transaction` and its half message by a producer. A client of
+`compat.v5` makes the client of the SDK that it passes to its base."""
 
 
 SPECIAL = {"__init__", "__call__", "__enter__", "__aenter__", "__iter__", "__aiter__", "__anext__"}

@@ -235,6 +235,23 @@ def _popping(of_broker: Start) -> Start:
     return start
 
 
+def _popping_all(of_kind: Start) -> Start:
+    """Let each member pop every broker, whatever brokers would assign."""
+
+    def start(ground: Ground, desk: Desk, settings: dict[str, Any]) -> Member:
+        namespace = settings.get("namespace", "")
+        set_mode(ground.namesrv_addr, ground.topic, ground.group, "PULL", namespace=namespace)
+        pops = {
+            "pop_all_queues": True,
+            "consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            "pop_batch_nums": 1,
+            "pop_invisible_time": INVISIBLE_MS,
+        }
+        return of_kind(ground, desk, pops | settings)
+
+    return start
+
+
 def _concurrently_by_attempt(desk: Desk) -> object:
     def listen(
         messages: list[MessageExt], _context: ConsumeConcurrentlyContext
@@ -476,6 +493,22 @@ FACES = (
             ("pop settled by the program", _push(_settling, _CLUSTER)),
             ("asyncio pop", _on_loop(None)),
         )
+    ),
+    Face(
+        "pop all queues",
+        _popping_all(_push(_concurrently_by_attempt, _CLUSTER)),
+        _SHARED | _ANY_ORDER,
+        (
+            Limit("queue", {"pop_threshold_for_queue": 3}, "pop_threshold_for_queue 3"),
+            Limit("bytes", {"pop_threshold_bytes_for_queue": 3}, "pop_threshold_bytes_for_queue 3"),
+        ),
+        pops=True,
+    ),
+    Face(
+        "pop all queues in order",
+        _popping_all(_push(_orderly, _CLUSTER)),
+        _SHARED | {Case.FLOW_CONTROL: _ONE_BLOCK},
+        pops=True,
     ),
     *(
         Face(name, _popping(of_broker), _SHARED | {Case.FLOW_CONTROL: _ONE_BLOCK}, pops=True)

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
-from compat import java, ons
+from compat import java, ons, v5
 from rocketmq_py import (
     AllocateMessageQueueConsistentHash,
     CheckForbiddenContext,
@@ -627,3 +627,64 @@ def java_transactions(producer: java.TransactionMQProducer) -> None:
     assert_type(result, java.TransactionSendResult)
     assert_type(result.getLocalTransactionState(), LocalTransactionState)
     assert_type(java.DefaultMQAdminExt(3000).fetchAllTopicList(), list[str])
+
+
+class ListenerOf50(v5.MessageListener):
+    """A listener as programs of the official client write it, whose messages are `Message`."""
+
+    def consume(self, message: v5.Message) -> v5.ConsumeResult:
+        """Handle a message."""
+        assert_type(message.topic, str)
+        return v5.ConsumeResult.SUCCESS
+
+
+class CheckerOf50(v5.TransactionChecker):
+    """Decides by the id."""
+
+    def check(self, message: v5.MessageView) -> v5.TransactionResolution:
+        """Decide."""
+        return (
+            v5.TransactionResolution.COMMIT if message.message_id else v5.TransactionResolution(0)
+        )
+
+
+def sending_of_50() -> None:
+    """Properties of the official client, and builders of the documents."""
+    configuration = v5.ClientConfiguration("127.0.0.1:9876", v5.Credentials("ak", "sk"), "", 3)
+    message = v5.Message()
+    message.topic, message.body, message.tag = "T", b"x", "a"
+    message.keys = "k1"
+    message.keys = ["k2", "k3"]
+    message.delivery_timestamp = 1_800_000_000
+    message.delivery_timestamp = v5.EpochMilliseconds(1_800_000_000_000)
+    message.delivery_timestamp = datetime.now(UTC)
+    assert_type(message.delivery_timestamp, v5.EpochMilliseconds | None)
+    assert_type(message.keys, frozenset[str])
+    built = v5.MessageBuilder().set_topic("T").set_body(b"x").set_keys("a", "b").build()
+    assert_type(built, v5.Message)
+    with v5.Producer(configuration, ("T",), CheckerOf50()) as producer:
+        receipt = producer.send(built)
+        assert_type(receipt.recall_handle, str | None)
+        assert_type(producer.send_async(built).result(), v5.SendReceipt)
+        transaction = producer.begin_transaction()
+        producer.send(built, transaction)
+        transaction.commit()
+        recalled = producer.recall_message("T", receipt.recall_handle or "")
+        assert_type(recalled.message_id, str)
+    assert_type(v5.ProducerBuilder().set_max_attempts(3).set_topics("T").build(), v5.Producer)
+
+
+def receiving_of_50(configuration: v5.ClientConfiguration) -> None:
+    """Durations are seconds, or a timedelta."""
+    v5.PushConsumer(configuration, "G", ListenerOf50(), {"T": v5.FilterExpression("a || b")})
+    simple = v5.SimpleConsumer(configuration, "G", await_duration=timedelta(seconds=5))
+    simple.subscribe("T")
+    simple.subscribe("T", v5.FilterExpression("a > 1", v5.FilterType.SQL92))
+    for message in simple.receive(32, 15):
+        assert_type(message, v5.MessageView)
+        assert_type(message.delivery_attempt, int)
+        simple.change_invisible_duration(message, timedelta(seconds=30))
+        simple.ack(message)
+    for view in simple.receive_async(32, 15.5).result():
+        assert_type(simple.ack_async(view).result(), None)
+    assert_type(simple.subscription_expressions["T"], v5.FilterExpression)

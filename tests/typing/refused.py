@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import Future, ensure_future
 from datetime import UTC, datetime, timedelta
 
-from compat import java, ons
+from compat import java, ons, v5
 from rocketmq_py import (
     AllocateMessageQueueAveragely,
     AllocateMessageQueueByConfig,
@@ -780,3 +780,46 @@ def java_face(
     java.DefaultMQAdminExt("group")  # refused
     print(java.DefaultMQAdminExt().resetOffsetByTimestamp("T", "G", 0, False))  # refused
     print(java.AccessChannel.REMOTE)  # refused
+
+
+class SilentV5(v5.MessageListener):
+    """A listener of 5.0 that says nothing."""
+
+    def consume(self, message: v5.MessageView) -> None:  # refused
+        """Take a message."""
+
+
+def of_5_0(
+    configuration: v5.ClientConfiguration,
+    producer: v5.Producer,
+    simple: v5.SimpleConsumer,
+    message: v5.Message,
+    view: v5.MessageView,
+) -> None:
+    """The 5.0 shape: other units, settings of messages, and what was not received."""
+    v5.ClientConfiguration("127.0.0.1:9876", request_timeout="3")  # refused
+    v5.ClientConfiguration()  # refused
+    v5.Producer("127.0.0.1:9876")  # refused
+    v5.Producer(configuration, checker=print)  # refused
+    v5.Producer(configuration, fifo_hash="md5")  # refused
+    v5.PushConsumer(configuration, "G", print, {"T": v5.FilterExpression()})  # refused
+    v5.SimpleConsumer(configuration, "G", {"T": "a || b"})  # refused
+    v5.FilterExpression("a", "TAG")  # refused
+    message.delivery_timestamp = 1.5  # refused
+    message.delivery_timestamp = timedelta(seconds=10)  # refused
+    message.delivery_time = 1_800_000_000  # refused
+    message.body = "text"  # refused
+    message.keys = 42  # refused
+    message.properties["colour"] = "red"  # refused
+    v5.MessageBuilder().set_delivery_timestamp(timedelta(seconds=10))  # refused
+    v5.MessageBuilder().set_body("text")  # refused
+    producer.send(Message("T", b"x"))  # refused
+    producer.send(message, producer)  # refused
+    producer.send_async(message).result().msg_id  # refused
+    simple.receive("10", 30)  # refused
+    simple.receive(10)  # refused
+    simple.receive(10, 30)[0].reconsume_times  # refused
+    simple.ack(message)  # refused
+    simple.change_invisible_duration(view, "30")  # refused
+    print(v5.ConsumeResult.OK)  # refused
+    print(v5.TransactionResolution.COMMITTED)  # refused

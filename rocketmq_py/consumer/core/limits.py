@@ -103,9 +103,10 @@ class InboxLimit:
 
 
 class PopLimitSettings(Protocol):
-    """The setting that bounds the messages of a popped queue."""
+    """The settings that bound the messages of a popped queue."""
 
     pop_threshold_for_queue: int
+    pop_threshold_bytes_for_queue: int
 
 
 @define(eq=False, repr=False)
@@ -119,4 +120,7 @@ class PopLimit:
         count_max = self._settings.pop_threshold_for_queue
         if lane.count > count_max:
             return f"{lane.count} messages not acked, pop_threshold_for_queue {count_max}"
+        size_max = self._settings.pop_threshold_bytes_for_queue
+        if lane.size > size_max:
+            return f"{lane.size} bytes not acked, pop_threshold_bytes_for_queue {size_max}"
         return None

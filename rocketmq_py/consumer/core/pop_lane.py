@@ -43,10 +43,11 @@ class PopLane(Lane):
     they bound the acks under way, too. ``next_offset`` counts the messages that were popped.
     ``attempts`` makes it a lane in order: the name of the next pop of each queue. A pop whose
     answer was lost gets the same messages again under the same name, also from a later lane of
-    the queue, and nobody else gets them before they are visible again.
+    the queue, and nobody else gets them before they are visible again. ``keep``, if given, keeps
+    messages hidden from the moment they are here; else `claim` begins with that.
     """
 
-    __slots__ = ("_attempts", "_deliveries", "_now")
+    __slots__ = ("_attempts", "_deliveries", "_keep", "_now")
 
     is_popped: ClassVar = True
 
@@ -55,10 +56,12 @@ class PopLane(Lane):
         queue: MessageQueue,
         now: Callable[[], float],
         attempts: dict[MessageQueue, str] | None = None,
+        keep: Keep | None = None,
     ) -> None:
         super().__init__(queue, 0, fetched_at=now())
         self._now = now
         self._attempts = attempts
+        self._keep = keep
         self._deliveries: dict[str, _Delivered] = {}  # by handle, the oldest first
 
     @property
@@ -92,7 +95,9 @@ class PopLane(Lane):
                     if not known.is_settled:
                         continue
                     self._forget(handle, known)  # its ack may be lost
-                self._deliveries[handle] = _Delivered(message, len(message.body), now)
+                self._deliveries[handle] = one = _Delivered(message, len(message.body), now)
+                if self._keep is not None:
+                    self._hold(one, self._keep)
                 self.count += 1
                 self.size += len(message.body)
 
@@ -115,9 +120,7 @@ class PopLane(Lane):
                 if one is None or one.is_settled:
                     continue
                 if one.held is None:
-                    receipt = Receipt.of(self.queue.topic, PopHandle.parse(_handle(message)))
-                    if receipt is not None:
-                        one.held = keep(receipt, one.popped_at)
+                    self._hold(one, keep)
                 if one.held is None or one.held.is_over(now):
                     over.append(message)
                 else:
@@ -131,6 +134,11 @@ class PopLane(Lane):
                 ]
         self.remove(over)
         return [one for one in claimed if self.holds(one)] if over else claimed, over
+
+    def _hold(self, one: _Delivered, keep: Keep) -> None:
+        receipt = Receipt.of(self.queue.topic, PopHandle.parse(_handle(one.message)))
+        if receipt is not None:
+            one.held = keep(receipt, one.popped_at)
 
     def take(self, messages: Iterable[MessageExt]) -> list[tuple[MessageExt, HeldReceipt]]:
         """Settle claimed messages: give each with its receipt, once. They count until `remove`."""

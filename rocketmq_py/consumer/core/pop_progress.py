@@ -18,6 +18,7 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.core.acks import Acks
 from rocketmq_py.consumer.core.outcome import (
     AS_ATTEMPT,
+    DEAD,
     LEVEL_OF_ATTEMPT,
     Dead,
     Done,
@@ -81,7 +82,8 @@ class Receipts(Unguarded):
 
     ``dead_letters`` puts a message among them. ``clock`` says how old a message is, ``now`` whether
     the time of its receipt is over. ``in_order``: what is not handled stays here, hidden, and is
-    settled as `Done` or `Dead` only.
+    settled as `Done` or `Dead` only. ``as_proxy``: messages that wait for their listener are kept
+    hidden, too, and those that failed too often are dead letters, as a proxy does it.
     """
 
     _engine: ClientInstance
@@ -92,6 +94,7 @@ class Receipts(Unguarded):
     _clock: Clock
     _now: Callable[[], float] = monotonic
     _in_order: bool = False
+    _as_proxy: bool = False
     _attempts: dict[MessageQueue, str] = field(factory=dict, init=False)
     acks: Acks = field(init=False)
     keeper: ReceiptKeeper = field(init=False)
@@ -114,7 +117,8 @@ class Receipts(Unguarded):
 
     def begin(self, queue: MessageQueue) -> PopLane:
         """Begin wherever the broker is."""
-        return PopLane(queue, self._now, self._attempts if self._in_order else None)
+        keep = self.keeper.register if self._as_proxy else None
+        return PopLane(queue, self._now, self._attempts if self._in_order else None, keep)
 
     def plan(self, message: MessageExt, delay_ms: int | None) -> tuple[Outcome, int]:
         """Take any number of milliseconds."""
@@ -200,19 +204,23 @@ class Receipts(Unguarded):
         """Say how long a message stays hidden; None: it is acked, and does not come again."""
         if isinstance(outcome, Done):
             return None
-        if isinstance(outcome, Dead):
+        if isinstance(outcome, Dead) or (self._as_proxy and self._had_its_last(message)):
+            outcome = DEAD
             done = self._dead_letters.arrange(message, outcome)
             return None if done else self._again_ms(message, AS_ATTEMPT)
         return self._again_ms(message, outcome)
 
     def _again_ms(self, message: MessageExt, outcome: Later | Hold) -> int | None:
         """Say after how long a message comes again that was not handled."""
-        if message.reconsume_times >= self._settings.reconsume_times_max:
+        if self._had_its_last(message) and not self._as_proxy:
             return self._delay_after_last_ms(message)
         if outcome.delay_ms is not None:
             return max(LEAST_MS, outcome.delay_ms)
         level = outcome.level if isinstance(outcome, Later) else LEVEL_OF_ATTEMPT
         return 1000 * retry_delay_s(message.reconsume_times, level)
+
+    def _had_its_last(self, message: MessageExt) -> bool:
+        return message.reconsume_times >= self._settings.reconsume_times_max
 
     def _delay_after_last_ms(self, message: MessageExt) -> int | None:
         age_s = max(0, self._clock.now_ms - message.born_timestamp) / 1000

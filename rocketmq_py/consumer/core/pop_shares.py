@@ -1,8 +1,9 @@
-"""Which queues belong to a consumer as their broker assigns them, and which of them are popped.
+"""Which queues belong to a consumer that pops: as their broker assigns them, or all of them.
 
 `ByBroker` asks a broker of each topic (400), which also says whether an administrator has set that
 the group pops it. A broker that does not know the request leaves its topic to the strategy of the
-group. It must not know lanes or fetches. Facts: ``RebalanceImpl.getRebalanceResultFromBroker``.
+group. `EveryBroker` asks nobody. It must not know lanes or fetches. Facts:
+``RebalanceImpl.getRebalanceResultFromBroker``, the proxy's ``RouteActivity.queryAssignment``.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from attrs import define, field
 
 from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.core.pop_calls import ALL_QUEUES, PopCalls, read_assignments
-from rocketmq_py.consumer.core.shares import LEAST_S, Mine, Share, StrategySettings
+from rocketmq_py.consumer.core.shares import LEAST_S, Everything, Mine, Share, StrategySettings
 from rocketmq_py.errors import MQBrokerException, RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.pop import POP
 from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.send_result import MessageQueue
 
 if TYPE_CHECKING:
     from rocketmq_py.client.instance import ClientInstance
-    from rocketmq_py.send_result import MessageQueue
 
 logger = get_logger(__name__)
 
@@ -123,3 +124,26 @@ class ByBroker:
         if not self._in_order or queue.queue_id != ALL_QUEUES:
             return [queue]
         return [one for one in queues if one.broker_name == queue.broker_name]
+
+
+@define(eq=False, repr=False)
+class EveryBroker(Everything):
+    """Each member pops at every broker of a topic, and the brokers divide the messages.
+
+    So a proxy lets its clients do. ``in_order``: queue by queue, as `ByBroker`.
+    """
+
+    _in_order: bool = False
+
+    def of(self, topic: str, queues: tuple[MessageQueue, ...]) -> Mine | None:
+        """Return one queue that stands for all of each broker, or in order all queues."""
+        if self._in_order:
+            mine = set(queues)
+        else:
+            mine = {MessageQueue(topic, one.broker_name, ALL_QUEUES) for one in queues}
+        return Mine(sorted(mine), popped=mine)
+
+    def pops(self, queue: MessageQueue) -> bool:
+        """Whether the queue is popped: each is."""
+        del queue
+        return True

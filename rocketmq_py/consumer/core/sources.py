@@ -121,13 +121,14 @@ class PopSettings(Protocol):
 class Pops:
     """Messages that their broker hides from the group meanwhile; it keeps the pop without (200050).
 
-    ``unwanted`` acks messages whose tags are not wanted.
+    ``unwanted`` acks messages whose tags are not wanted. ``poll_ms``: so long the broker keeps it.
     """
 
     _calls: PopCalls
     _subscriptions: SubscriptionTable
     _settings: PopSettings
     _unwanted: Callable[[Iterable[Receipt]], object]
+    _poll_ms: int = LONG_POLL_MS
 
     def ask(self, lane: PopLane) -> Future[RemotingCommand] | None:
         """Pop what the broker gives."""
@@ -168,7 +169,7 @@ class Pops:
             lane.queue,
             settings.pop_batch_nums,
             settings.pop_invisible_time,
-            LONG_POLL_MS,
+            self._poll_ms,
             subscription,
             from_last=settings.consume_from_where is not ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
             order=lane.in_order,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -29,7 +30,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.groups import GetConsumerRunningInfoRequestHeader
 from tests.sdk.listeners import Held
-from tests.unit.rocketmq_py.consumer.inbox import Inbox
+from tests.unit.rocketmq_py.consumer.inbox import LATER, Inbox
 from tests.waiting import until
 
 GROUP = "G"
@@ -225,6 +226,56 @@ def test_queues_that_brokers_cannot_assign_are_refused_at_the_start(orderly: boo
     listener: Any = Inbox()
     consumer.register_message_listener(MessageListenerOrderly(listener) if orderly else listener)
     with pytest.raises(ConfigError, match="client_rebalance"):
+        consumer.start()
+
+
+# --- all queues -----------------------------------------------------------------------------------
+
+
+def test_without_an_assignment_nothing_is_asked_or_pulled_and_what_waits_stays_hidden(
+    bench: Bench,
+) -> None:
+    held = Held()
+
+    def renewed(times: int) -> bool:
+        return bench.requests(HIDE) >= times
+
+    bench.consumer(
+        held,
+        pop_all_queues=True,
+        pop_invisible_time=INVISIBLE_MS,
+        consume_thread_min=1,
+        consume_thread_max=1,
+    )
+    bench.send(b"in the listener")
+    assert held.entered.wait(GUARD_S)
+    bench.send(b"behind it")
+    for renewals in (2, 4, 6):  # both, at half of their time
+        bench.broker.clock.advance(3)
+        until(partial(renewed, renewals), GUARD_S)
+    held.leave.set()
+    until(lambda: len(held.bodies) == 2, GUARD_S)
+    bench.broker.clock.run(60)
+    assert sorted(held.bodies) == [b"behind it", b"in the listener"]
+    assert bench.requests(RequestCode.PULL_MESSAGE) == 0
+    assert bench.requests(RequestCode.QUERY_ASSIGNMENT) == 0
+
+
+def test_what_failed_too_often_is_a_dead_letter(bench: Bench) -> None:
+    inbox = Inbox(lambda _message: LATER)
+    bench.consumer(inbox, pop_all_queues=True, max_reconsume_times=1)
+    bench.send(b"poison")
+    bench.broker.clock.run(3600)
+    assert inbox.bodies == [b"poison", b"poison"]
+    assert [one.body for one in bench.broker.messages.in_topic(f"%DLQ%{GROUP}")] == [b"poison"]
+
+
+def test_popping_all_queues_is_refused_for_broadcasting() -> None:
+    consumer = DefaultMQPushConsumer(
+        GROUP, pop_all_queues=True, message_model=MessageModel.BROADCASTING
+    )
+    consumer.register_message_listener(Inbox())
+    with pytest.raises(ConfigError, match=r"pop_all_queues = True .* must be False"):
         consumer.start()
 
 

@@ -275,6 +275,19 @@ def test_a_recall_that_is_too_late_or_of_another_topic_is_refused(
     assert (other.value.code, late.value.code) == (604, 604)
 
 
+def test_a_recall_need_not_be_waited_for(
+    broker: EmbeddedBroker, producer: DefaultMQProducer
+) -> None:
+    result = producer.send(Message("T", b"x", delay=timedelta(seconds=10)))
+    recalled = producer.recall_message_async("T", result.recall_handle)
+    assert recalled.result(10) == result.msg_id
+    with pytest.raises(MQClientException, match="handle"):
+        producer.recall_message_async("T", "nonsense")
+    broker.clock.advance(20)
+    late = producer.recall_message_async("T", result.recall_handle).exception(10)
+    assert isinstance(late, MQBrokerException)
+
+
 def test_levels_are_no_timers_and_have_no_handle(producer: DefaultMQProducer) -> None:
     message = Message("T", b"x").set_delay_time_level(3)
     assert producer.send(message).recall_handle is None

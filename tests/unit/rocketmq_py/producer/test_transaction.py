@@ -132,6 +132,18 @@ def test_a_committed_message_is_delivered_once(
     assert sent.fields["f"] == "4"
 
 
+def test_a_program_may_end_what_it_has_begun_by_itself(
+    broker: EmbeddedBroker, start: Start
+) -> None:
+    producer = start()
+    kept, given_up = (producer.begin(Message("T", body)) for body in (b"kept", b"given up"))
+    kept.end(COMMIT).result(10)
+    given_up.end(ROLLBACK).result(10)
+    ended(broker, 2)
+    broker.wait_delivered("T")
+    assert [one.body for one in broker.messages.in_topic("T")] == [b"kept"]
+
+
 @pytest.mark.case("T58")
 def test_a_rolled_back_message_is_never_delivered(broker: EmbeddedBroker, start: Start) -> None:
     result = start().send_message_in_transaction(Message("T", b"x"), ROLLBACK)

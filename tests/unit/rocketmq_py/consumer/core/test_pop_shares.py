@@ -9,7 +9,7 @@ import pytest
 from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core.pop_calls import ALL_QUEUES, PopCalls
-from rocketmq_py.consumer.core.pop_shares import ByBroker
+from rocketmq_py.consumer.core.pop_shares import ByBroker, EveryBroker
 from rocketmq_py.consumer.core.shares import Mine, SharedByStrategy
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import BodyError, MQBrokerException
@@ -164,3 +164,11 @@ def test_in_order_a_part_of_the_queues_is_taken_as_it_is_assigned(mode: str) -> 
     bench = Bench(in_order=True)
     bench.engine.answers[ASSIGNMENT] = assigning(mode, QUEUES[1])
     assert bench.of() == Mine([QUEUES[1]], popped={QUEUES[1]} if mode == "POP" else set())
+
+
+def test_without_an_assignment_each_broker_is_popped_as_one_or_queue_by_queue_in_order() -> None:
+    queues = (*QUEUES, MessageQueue("T", "another", 0))
+    both = [ANY, MessageQueue("T", "another", ALL_QUEUES)]
+    assert EveryBroker().of("T", queues) == Mine(sorted(both), popped=set(both))
+    assert EveryBroker(in_order=True).of("T", queues) == Mine(sorted(queues), popped=set(queues))
+    assert EveryBroker().pops(ANY)

@@ -1,18 +1,20 @@
-"""Which future a send gives: one that costs little until somebody waits for it.
+"""Which future a call of the application gives: one that costs little until somebody waits.
 
 A window of sends keeps a thousand futures, and most are looked at when their outcome is there. So
 the condition and the lists of a `concurrent.futures.Future`, two thirds of all that the garbage
 collector would find of a send, are made for the first who waits. From then on, and for everything
-that is not written down here, it is Python's own future. Must not know sends.
+that is not written down here, it is Python's own future. Must not know what is called.
 """
 
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from functools import partial
 from typing import Generic, TypeVar
 
 from rocketmq_py.client.instance import ClientInstance
 
 _Outcome = TypeVar("_Outcome")
+_Other = TypeVar("_Other")
 
 _PENDING, _FINISHED = "PENDING", "FINISHED"
 _FOR_WAITING = frozenset({"_condition", "_waiters", "_done_callbacks"})
@@ -92,3 +94,55 @@ class CallbackFuture(Future[_Outcome], Generic[_Outcome]):
             super().add_done_callback(fn)
         else:
             super().add_done_callback(lambda _: self._instance.submit_callback(fn, self))
+
+    def when_decided(self, fn: Callable[[Future[_Outcome]], object]) -> None:
+        """Call a function of the SDK with the outcome, on the thread that has it: not to block."""
+        super().add_done_callback(fn)
+
+    def sibling(self) -> "CallbackFuture[_Other]":
+        """Make another future whose callbacks run on the same threads."""
+        return CallbackFuture(self._instance)
+
+
+def followed_by(
+    call: Future[_Outcome], step: Callable[[Future[_Outcome]], Future[_Other]]
+) -> Future[_Other]:
+    """Give the outcome of what follows a call; for API shapes that translate results and errors.
+
+    ``step`` gets the call when it is decided, returns a future or raises, and must not block. It
+    has no thread of its own, and what waits for the result waits for no callback.
+    """
+    ours = call if isinstance(call, CallbackFuture) else None
+    result: Future[_Other] = Future() if ours is None else ours.sibling()
+
+    def go_on(done: Future[_Outcome]) -> None:
+        try:
+            _when_decided(step(done), partial(_copy, result))
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+            result.set_exception(error)
+
+    _when_decided(call, go_on)
+    return result
+
+
+def _when_decided(call: Future[_Outcome], fn: Callable[[Future[_Outcome]], object]) -> None:
+    if isinstance(call, CallbackFuture):
+        call.when_decided(fn)
+    else:
+        call.add_done_callback(fn)
+
+
+def told_apart(instance: ClientInstance, call: Future[_Outcome]) -> CallbackFuture[_Outcome]:
+    """Give the outcome of a call to the application, whose callbacks get threads of their own."""
+    told: CallbackFuture[_Outcome] = CallbackFuture(instance)
+
+    call.add_done_callback(partial(_copy, told))
+    return told
+
+
+def _copy(to: Future[_Outcome], decided: Future[_Outcome]) -> None:
+    error = decided.exception()
+    if error is None:
+        to.set_result(decided.result())
+    else:
+        to.set_exception(error)

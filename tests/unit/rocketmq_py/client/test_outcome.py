@@ -9,10 +9,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, as_co
 
 import pytest
 
+from rocketmq_py.client import outcome
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.outcome import CallbackFuture, followed_by, told_apart
 from rocketmq_py.config import ClientConfig
-from rocketmq_py.producer import outcome
-from rocketmq_py.producer.outcome import CallbackFuture
 
 Made = CallbackFuture[int]
 
@@ -177,3 +177,33 @@ def test_another_python_whose_futures_have_more_gets_all_of_it(
     assert "_condition" in vars(future)
     future.set_result(1)
     assert (future.result(), future.done(), future.running()) == (1, True, False)
+
+
+def test_what_follows_a_call_is_decided_without_a_callback_thread(instance: ClientInstance) -> None:
+    first: Made = CallbackFuture(instance)
+
+    def doubled(call: Future[int]) -> Future[str]:
+        if call.result() < 0:
+            raise LookupError("below zero")
+        then: Future[str] = Future()
+        then.set_result(f"twice {call.result()}")
+        return then
+
+    second = followed_by(first, doubled)
+    assert isinstance(second, CallbackFuture)
+    assert not second.done()
+    first.set_result(21)
+    assert (second.done(), second.result()) == (True, "twice 21")
+    plain: Future[int] = Future()
+    failed = followed_by(plain, doubled)
+    plain.set_result(-1)
+    assert isinstance(failed.exception(), LookupError)
+
+
+def test_an_outcome_that_is_told_apart_is_the_same(instance: ClientInstance) -> None:
+    calls: list[Future[int]] = [Future(), Future()]
+    good, bad = (told_apart(instance, call) for call in calls)
+    calls[0].set_result(1)
+    calls[1].set_exception(LookupError())
+    assert good.result(10.0) == 1
+    assert isinstance(bad.exception(10.0), LookupError)
