@@ -12,7 +12,8 @@ day. Three things make it exact.
 A service that was down makes up for each missed day, in order. The longest delay of a broker is 3
 days unless its ``timerMaxDelaySec`` says more, so this chain is for periods up to that.
 
-The broker is the one that NAMESRV_ADDR names, the database is a file of this folder:
+The broker is the one that NAMESRV_ADDR names, the database is a file of this folder. Where the
+system has no time zones, `pip install tzdata` brings them:
 
     export NAMESRV_ADDR=127.0.0.1:9876
     python schedule.py run     # until Ctrl-C or SIGTERM

@@ -111,7 +111,8 @@ def test_an_ensured_topic_can_be_written_at_once_and_is_changed_only_where_it_mu
 ) -> None:
     name = f"{rocketmq_topic}-made"
     (place,) = admin.ensure_topic(name, queues=2)
-    assert rocketmq_producer.send(Message(name, b"x")).message_queue.broker_name == broker_name
+    sent = rocketmq_producer.send(Message(name, b"x"), timeout=timedelta(seconds=GUARD_S))
+    assert sent.message_queue.broker_name == broker_name
     assert admin.ensure_topic(name, queues=1) == (place,)
     (more,) = admin.ensure_topic(name, queues=5)
     assert (place.write_queues, more.write_queues) == (2, 5)
