@@ -34,6 +34,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/interop/test_control.py": HTTP,
     "tests/interop/test_spark_connector.py": PYSPARK,
     "tests/kit/test_order_service.py": ("fastapi", "httpx2", "tzdata"),
+    "tests/kit/test_production.py": ("tzdata",),
+    "tests/kit/test_production_crashes.py": ("tzdata",),
     "tests/packaging/test_built.py": ("hatchling",),
     "tests/spark": SPARK,
     "tests/spark/test_connect.py": CONNECT,

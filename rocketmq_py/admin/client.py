@@ -10,7 +10,16 @@ from datetime import datetime, timedelta
 from attrs import define, setters
 
 from rocketmq_py.admin.blocking import BlockingAdmin
-from rocketmq_py.administration import brokers, groups, messages, places, progress, topics, users
+from rocketmq_py.administration import (
+    brokers,
+    groups,
+    messages,
+    places,
+    progress,
+    topics,
+    traces,
+    users,
+)
 from rocketmq_py.administration.messages import MESSAGES
 from rocketmq_py.administration.topics import QUEUES, READY_WITHIN
 from rocketmq_py.administration.values import (
@@ -42,7 +51,9 @@ from rocketmq_py.administration.values import (
 from rocketmq_py.client.topic_questions import QueueBounds
 from rocketmq_py.config import explained
 from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.names import TRACE_TOPIC
 from rocketmq_py.send_result import MessageQueue
+from rocketmq_py.trace.records import TraceRecord
 
 
 @explained
@@ -328,6 +339,31 @@ class AdminClient(BlockingAdmin):
     def track(self, message: MessageExt) -> tuple[MessageTrack, ...]:
         """Say what became of a message in every group that reads its topic."""
         return self._do(messages.track(self._servers, message))
+
+    def trace(
+        self,
+        msg_id: str,
+        *,
+        topic: str | None = None,
+        trace_topic: str = TRACE_TOPIC,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        max_messages: int = MESSAGES,
+    ) -> tuple[TraceRecord, ...]:
+        """Give what traced clients have noted about a message, the oldest first.
+
+        They have ``enable_trace=True``, or are Java's with their trace on. ``msg_id`` is the id
+        that a client gave; with its ``topic`` an offset id will do, and the message must be there.
+        ``begin`` and ``end`` bound when the notes were stored, ``max_messages`` is how many
+        messages of the trace topic are read at most. () when nothing was noted, or no note has come
+        yet: clients send them every 5 s. Raises `NoRouteError` when there is no trace topic,
+        `MQClientException` (208) when there is no such message in ``topic``, and
+        `RemotingCommandException` for a note that cannot be read. Java: ``mqadmin
+        queryMsgTraceById``.
+        """
+        return self._do(
+            traces.of_message(self._servers, msg_id, topic, trace_topic, begin, end, max_messages)
+        )
 
     def consume_now(self, group: str, client_id: str, message: MessageExt) -> ConsumedNow:
         """Let a member consume a stored message now, whatever its offsets say."""

@@ -9,7 +9,16 @@ from datetime import datetime, timedelta
 
 from attrs import define, setters
 
-from rocketmq_py.administration import brokers, groups, messages, places, progress, topics, users
+from rocketmq_py.administration import (
+    brokers,
+    groups,
+    messages,
+    places,
+    progress,
+    topics,
+    traces,
+    users,
+)
 from rocketmq_py.administration.messages import MESSAGES
 from rocketmq_py.administration.topics import QUEUES, READY_WITHIN
 from rocketmq_py.administration.values import (
@@ -42,7 +51,9 @@ from rocketmq_py.aio.administration import AwaitedAdmin
 from rocketmq_py.client.topic_questions import QueueBounds
 from rocketmq_py.config import explained
 from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.names import TRACE_TOPIC
 from rocketmq_py.send_result import MessageQueue
+from rocketmq_py.trace.records import TraceRecord
 
 
 @explained
@@ -285,6 +296,21 @@ class AdminClient(AwaitedAdmin):
     async def track(self, message: MessageExt) -> tuple[MessageTrack, ...]:
         """Say what became of a message in every group that reads its topic."""
         return await messages.track(self._servers, message)
+
+    async def trace(
+        self,
+        msg_id: str,
+        *,
+        topic: str | None = None,
+        trace_topic: str = TRACE_TOPIC,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        max_messages: int = MESSAGES,
+    ) -> tuple[TraceRecord, ...]:
+        """Give what traced clients have noted about a message, the oldest first."""
+        return await traces.of_message(
+            self._servers, msg_id, topic, trace_topic, begin, end, max_messages
+        )
 
     async def consume_now(self, group: str, client_id: str, message: MessageExt) -> ConsumedNow:
         """Let a member consume a stored message now, whatever its offsets say."""

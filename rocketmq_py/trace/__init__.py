@@ -1,7 +1,8 @@
 r"""Message trace: what producers and consumers note about the way of each message.
 
 Clients with ``enable_trace=True`` send such records to a trace topic, in the format of the original
-client. `read_records` takes the body of a trace message apart:
+client. `rocketmq_py.admin.AdminClient.trace` finds those of one message, and `read_records` takes
+the body of a trace message apart:
 
 >>> from rocketmq_py.trace import Pub, read_records
 >>> body = b"\x01".join(

@@ -69,7 +69,11 @@ COMMANDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("queryMsgTraceById -i {id}", SENDERS, "success"),
         ("printMsg -t Orders -d true", "{id}", BODY),
         (f"printMsgByQueue -t Orders -a {BROKER} -i {{queue}} -p true -d true", "{id}", BODY),
-        (f"sendMessage -t Orders -p by-admin -k adm -c late -b {BROKER} -i 1", BROKER, "SEND_OK"),
+        (
+            f"sendMessage -t Orders -p by-admin -k adm -c late -b {BROKER} -i 1 -m true",
+            BROKER,
+            "SEND_OK",
+        ),
         ("queryMsgByKey -t Orders -k adm", "#Message ID", "1"),
         ("consumeMessage -t Orders -g PassersBy", "{id}", BODY),
         (f"consumeMessage -t Orders -b {BROKER} -i {{queue}} -o 0 -c 1 -g PassersBy", "{id}"),

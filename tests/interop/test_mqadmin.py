@@ -28,6 +28,8 @@ from rocketmq_py import (
     Message,
     MessageExt,
 )
+from rocketmq_py.admin import AdminClient
+from rocketmq_py.trace import Pub, read_records
 from tests.interop.java_tools import QUIET, client_program, compiled, jars
 from tests.interop.mqadmin_commands import (
     BODY,
@@ -160,6 +162,12 @@ def test_mqadmin_administers_the_embedded_broker(
                 (tmp_path / name).write_text(text)
             table = list(rows(names))
             said = outputs(release, [row.command for row in table], tmp_path)
+        with AdminClient(namesrv_addr=broker.namesrv_addr) as admin:
+            notes = admin.messages_by_key(TRACES, "adm")  # of the message that mqadmin has sent
+            (noted,) = (record for one in notes for record in read_records(one.body))
+            assert admin.trace(noted.msg_id) == (noted,)
+            assert isinstance(noted, Pub)
+            assert (noted.topic, noted.tags, noted.success) == (TOPIC, "late", True)
     problems = [
         f"{row.command}\n{text or 'did not run'}\n-> lacks {missing}"
         for row, text in zip(table, said, strict=True)

@@ -5,26 +5,33 @@ Each answer is looked at twice: before and after something else has changed it.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from attrs import astuple
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, EmbeddedCluster
 from embedded_broker.pytest_plugin import Consumers
 from rocketmq_py import (
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    LocalTransactionState,
     Message,
+    MessageExt,
     MessageQueue,
     MQBrokerException,
     MQClientException,
     NoRouteError,
+    TransactionMQProducer,
     aio,
 )
 from rocketmq_py.admin import AdminClient, GroupSettings, OffsetMove, TopicMessageType, TrackState
+from tests.pages import ROOT
 from tests.sdk.conftest import GUARD_S, Forward
 from tests.unit.rocketmq_py.consumer.inbox import Inbox
 from tests.waiting import until
@@ -33,6 +40,14 @@ BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 END = datetime(2090, 1, 1, tzinfo=UTC)
 """Before and after whatever a broker stores."""
 SOON_MS = 100
+PROOFS = (
+    "tests/sdk/test_admin.py",
+    "tests/sdk/test_trace.py",
+    "tests/unit/rocketmq_py/administration/acts_on_users.py",  # on a broker with accounts
+)
+"""Where each answer of an administrator is looked at before and after something has changed it."""
+MADE_ONCE = {"ask_again", "consume_now", "set_request_mode"}
+"""What they change is seen in answers that other calls and clients get."""
 
 
 @pytest.fixture
@@ -96,7 +111,8 @@ def test_an_ensured_topic_can_be_written_at_once_and_is_changed_only_where_it_mu
 ) -> None:
     name = f"{rocketmq_topic}-made"
     (place,) = admin.ensure_topic(name, queues=2)
-    assert rocketmq_producer.send(Message(name, b"x")).message_queue.broker_name == broker_name
+    sent = rocketmq_producer.send(Message(name, b"x"), timeout=timedelta(seconds=GUARD_S))
+    assert sent.message_queue.broker_name == broker_name
     assert admin.ensure_topic(name, queues=1) == (place,)
     (more,) = admin.ensure_topic(name, queues=5)
     assert (place.write_queues, more.write_queues) == (2, 5)
@@ -370,6 +386,62 @@ def test_a_message_is_tracked_through_the_groups_that_read_its_topic(
     assert inbox.bodies.count(message.body) == before + 1
 
 
+class Bank:
+    """Does not know what became of a transaction until it is told."""
+
+    answer = LocalTransactionState.UNKNOW
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        return self.answer
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        return self.answer
+
+
+@pytest.mark.timeout(300)  # a real broker asks every 5 s, and about what is 6 s old
+def test_a_transaction_that_was_given_up_is_decided_after_all(
+    admin: AdminClient,
+    rocketmq_broker: EmbeddedBroker,
+    rocketmq_topic: str,
+    rocketmq_group: str,
+    broker_name: str,
+    forward: Forward,
+) -> None:
+    bank = Bank()
+    most = {"transactionCheckMax": "1"}
+    before = {name: admin.broker_options()[broker_name][name] for name in most}
+    given_up = MessageQueue("TRANS_CHECK_MAX_TIME_TOPIC", broker_name, 0)
+
+    def parked() -> MessageExt | None:
+        """The message where a broker leaves those that it has asked about often enough."""
+        try:
+            bounds = admin.bounds(given_up.topic)[given_up]
+        except NoRouteError:  # there never was one
+            return None
+        found = (admin.message_at(given_up, one) for one in range(*astuple(bounds)[:2]))
+        return next((one for one in found if one and one.msg_id == sent.msg_id), None)
+
+    def stored() -> int:
+        return sum(one.max_offset for one in admin.bounds(rocketmq_topic).values())
+
+    with TransactionMQProducer(
+        rocketmq_group, namesrv_addr=rocketmq_broker.namesrv_addr, transaction_listener=bank
+    ) as producer:
+        sent = producer.send_message_in_transaction(Message(rocketmq_topic, b"x"))
+        admin.alter_broker(most)
+        try:
+            forward(parked)
+        finally:
+            admin.alter_broker(before)
+        message = parked()
+        assert message is not None
+        bank.answer = LocalTransactionState.COMMIT_MESSAGE
+        assert stored() == 0
+        admin.ask_again(message)
+        forward(stored)
+    assert stored() == 1
+
+
 # --- brokers -------------------------------------------------------------------------------
 
 
@@ -403,6 +475,18 @@ def test_a_broker_says_how_it_is_at_its_name_and_its_address(
     )
     with pytest.raises(MQClientException, match=rf"broker none.*{broker_name}"):
         admin.broker_runtime("none")
+
+
+def test_brokers_are_told_while_they_are_there(
+    admin: AdminClient, rocketmq_cluster: EmbeddedCluster
+) -> None:
+    all_of = admin.brokers()
+    first, *others = all_of
+    assert len(others) == 2
+    rocketmq_cluster.stop(first.name)
+    assert admin.brokers() == tuple(others)
+    rocketmq_cluster.start(first.name)
+    assert admin.brokers() == all_of
 
 
 def test_a_broker_is_closed_and_opened_for_writes(
@@ -478,6 +562,31 @@ def test_both_faces_have_the_same_calls() -> None:
     assert len(blocking) > 40
     assert calls_of(aio.AdminClient) == blocking
     assert all(inspect.iscoroutinefunction(getattr(aio.AdminClient, name)) for name in blocking)
+
+
+def calls_in(function: ast.AST, *, again: bool = False) -> Iterator[tuple[str, bool]]:
+    """The calls of ``admin`` in a function, and whether each may be made many times."""
+    for node in ast.iter_child_nodes(function):
+        inside = again or isinstance(node, ast.Lambda | ast.FunctionDef)
+        match node:
+            case ast.Attribute(value=ast.Name(id="admin"), attr=name):
+                yield name, again
+        yield from calls_in(node, again=inside)
+
+
+def test_every_call_has_a_test_in_which_an_answer_is_looked_at_twice() -> None:
+    made: Counter[str] = Counter()
+    twice: set[str] = set()
+    for path in PROOFS:
+        for function in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+            if isinstance(function, ast.FunctionDef):
+                found = list(calls_in(function))
+                counts = Counter(name for name, _ in found)
+                twice |= {name for name, again in found if again or counts[name] > 1}
+                made += counts
+    calls = calls_of(AdminClient).keys()
+    assert calls - made.keys() == set()
+    assert calls - twice == MADE_ONCE
 
 
 def test_an_event_loop_awaits_the_same_acts(

@@ -23,6 +23,7 @@ from rocketmq_py import (
     TransactionMQProducer,
     aio,
 )
+from rocketmq_py.admin import AdminClient
 from rocketmq_py.trace import (
     ConsumeEnd,
     EndTransaction,
@@ -135,6 +136,48 @@ def test_a_send_and_its_consumption_are_found_by_the_id_and_by_the_key(
     assert (before.group, after.group) == (rocketmq_group, rocketmq_group)
     assert before.request_id == after.request_id
     assert (after.success, after.end) == (True, ConsumeEnd.SUCCESS)
+
+
+def test_an_administrator_follows_a_message_by_either_of_its_ids(
+    rocketmq_broker: EmbeddedBroker,
+    rocketmq_topic: str,
+    rocketmq_group: str,
+    settings: dict[str, object],
+    traces: str,
+) -> None:
+    server = rocketmq_broker.namesrv_addr
+    taken: list[str] = []
+
+    def listen(delivery: Delivery) -> None:
+        taken.append(delivery.message.msg_id)
+        delivery.ack()
+
+    async def awaited(msg_id: str) -> tuple[TraceRecord, ...]:
+        async with aio.AdminClient(namesrv_addr=server) as asking:
+            return await asking.trace(msg_id, trace_topic=traces)
+
+    with AdminClient(namesrv_addr=server) as admin:
+
+        def steps(msg_id: str) -> list[type[TraceRecord]]:
+            return [type(record) for record in admin.trace(msg_id, trace_topic=traces)]
+
+        with DefaultMQProducer("shop", **settings) as producer:  # type: ignore[arg-type] # mixed
+            sent = producer.send(Message(rocketmq_topic, b"paid"))
+            producer.send(Message(rocketmq_topic, b"paid, too"))
+        until(lambda: steps(sent.msg_id) == [Pub], GUARD_S)
+        consumer = DefaultMQPushConsumer(
+            rocketmq_group,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            **settings,  # type: ignore[arg-type] # mixed
+        )
+        consumer.subscribe(rocketmq_topic)
+        consumer.register_message_listener(listen)
+        with consumer:
+            until(lambda: len(taken) == 2, GUARD_S)
+        until(lambda: steps(sent.msg_id) == [Pub, SubBefore, SubAfter], GUARD_S)
+        way = admin.trace(sent.msg_id, trace_topic=traces)
+        by_place = admin.trace(sent.offset_msg_id, topic=rocketmq_topic, trace_topic=traces)
+        assert by_place == way == asyncio.run(awaited(sent.msg_id))
 
 
 @pytest.mark.parametrize("in_order", [False, True], ids=["side by side", "in order"])

@@ -61,6 +61,7 @@ from rocketmq_py.trace import (
     Recall,
     SubAfter,
     SubBefore,
+    TraceRecord,
     read_records,
 )
 
@@ -122,6 +123,7 @@ def administering(admin: AdminClient, message: MessageExt) -> None:
     assert_type(admin.group_progress("G").lag, int)
     assert_type(admin.delete_topic("T", dry_run=True), TopicDeletion)
     assert_type(admin.track(message)[0].state, TrackState)
+    assert_type(admin.trace("ID"), tuple[TraceRecord, ...])
     assert_type(admin.reset_offsets("G", "T", "first"), OffsetChange)
     assert_type(admin.topic_settings("T")["broker-a"].message_type, str | None)
 
@@ -129,6 +131,7 @@ def administering(admin: AdminClient, message: MessageExt) -> None:
 async def awaiting_administration(admin: aio.AdminClient) -> None:
     """The same calls, awaited."""
     assert_type(await admin.topic_names(), tuple[str, ...])
+    assert_type(await admin.trace("ID", topic="T"), tuple[TraceRecord, ...])
     assert_type(await admin.ensure_topic("T", queues=2), tuple[TopicPlace, ...])
     async with aio.AdminClient(namesrv_addr="127.0.0.1:9876", timeout_millis=5) as started:
         assert_type(started, aio.AdminClient)
