@@ -165,6 +165,11 @@ class ReviveService:
         """Say whether a check point of this name is open, or on its way to the revive topic."""
         return key in self._points
 
+    def holds(self, key: PopKey, offset: int) -> bool:
+        """Say whether a message is hidden by the check point of this name."""
+        found = self._points.get(key)
+        return found is not None and any(offset == at for _, at in found.open_offsets())
+
     def hide(
         self,
         point: CheckPoint,
