@@ -268,8 +268,8 @@ def code_of(kind: type[RequestCode | ResponseCode | RpcStatus], code: int | str)
         return int(names[code])
     close: list[str] = []
     if isinstance(code, str):
-        others = [*_RPC_NAMES] if kind is RequestCode else []
-        close = get_close_matches(code, others, n=1) or get_close_matches(code.upper(), names, n=3)
+        close = [one for one in _RPC_NAMES if one.lower() == code.lower() and kind is RequestCode]
+        close = close or get_close_matches(code.upper(), names, n=3)
         close = close or [name for name in names if code and code.upper() in name][:3]
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     example = next(iter(names))
