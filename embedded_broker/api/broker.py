@@ -81,7 +81,8 @@ class EmbeddedBroker:
     of names and numbers of queues, such as ``{"Orders": 6}``; they are created before ``start``
     returns. ``seed`` drives every random choice. ``fs`` and ``listener_factory`` replace the file
     system and the listening sockets. ``grpc=True`` lets RocketMQ's official 5.x clients in, at
-    ``endpoints`` (the extra ``grpc``); ``GrpcOptions`` has more to say. ``control=True`` lets
+    ``endpoints`` (the extra ``grpc``); ``GrpcOptions`` has more to say. ``grpc_tls``, a ``Tls``
+    or ``"self-signed"``, adds ``tls_endpoints`` for those that insist on TLS. ``control=True`` lets
     programs in any language move the clock and look in over HTTP, at ``control_url`` (the extra
     ``control``). It is on loopback, unless every request has to carry a ``control_token``. Raises
     ``ConfigError`` for an argument that is not possible. Nothing is opened before ``start``.
@@ -119,6 +120,7 @@ class EmbeddedBroker:
         fs: FileSystem | None = None,
         listener_factory: ListenerFactory | None = None,
         grpc: bool | GrpcOptions = False,
+        grpc_tls: Tls | str | os.PathLike[str] | None = None,
         control: bool = False,
         control_port: int = 0,
         control_token: str | None = None,
@@ -148,6 +150,7 @@ class EmbeddedBroker:
             fs=fs,
             listener_factory=listener_factory,
             grpc=grpc,
+            grpc_tls=grpc_tls,
         )
         self._slot = BrokerSlot(self._arguments, next(_numbers))
         self._ensemble = Ensemble([self._slot])
@@ -155,6 +158,9 @@ class EmbeddedBroker:
         self._control = control_face(
             self._ensemble, lambda: me, control=control, port=control_port, token=control_token
         )
+        self._make_views()
+
+    def _make_views(self) -> None:
         self._faults = Faults(self._slot)
         self._topics = TopicsView(self._parts)
         self._messages = MessagesView(self._parts)
@@ -212,6 +218,11 @@ class EmbeddedBroker:
     def endpoints(self) -> str:
         """``host:port`` for RocketMQ's gRPC clients; needs ``grpc=True``."""
         return grpc_address(self, self._arguments, self._ensemble)
+
+    @property
+    def tls_endpoints(self) -> str:
+        """``host:port`` for gRPC clients that insist on TLS; needs ``grpc_tls``."""
+        return grpc_address(self, self._arguments, self._ensemble, tls=True)
 
     @property
     def ha_addr(self) -> str:

@@ -71,6 +71,7 @@ class EmbeddedCluster:
         acl: Acl | None = None,
         tls: Tls | str | os.PathLike[str] | None = None,
         grpc: bool | GrpcOptions = False,
+        grpc_tls: Tls | str | os.PathLike[str] | None = None,
         control: bool = False,
         control_port: int = 0,
         control_token: str | None = None,
@@ -107,14 +108,19 @@ class EmbeddedCluster:
                 acl=acl,
                 tls=tls,
                 grpc=grpc,
+                grpc_tls=grpc_tls,
             )
 
         self._make = make
-        self._brokers = [make(index, _name(broker_name, index)) for index in range(brokers)]
-        self._ensemble = self._joined()
+        self._begin(brokers)
         self._control = control_face(
             self._ensemble, self._all, control=control, port=control_port, token=control_token
         )
+
+    def _begin(self, brokers: int) -> None:
+        names = [_name(self._first_name, index) for index in range(brokers)]
+        self._brokers = [self._make(index, name) for index, name in enumerate(names)]
+        self._ensemble = self._joined()
 
     def _joined(self) -> Ensemble:
         ensemble = Ensemble([broker.slot for broker in self._brokers])
@@ -150,6 +156,11 @@ class EmbeddedCluster:
     def endpoints(self) -> str:
         """``host:port`` where RocketMQ's gRPC clients reach all brokers; needs ``grpc=True``."""
         return self.brokers[0].endpoints
+
+    @property
+    def tls_endpoints(self) -> str:
+        """``host:port`` for those that insist on TLS; needs ``grpc_tls``."""
+        return self.brokers[0].tls_endpoints
 
     @property
     def has_control(self) -> bool:

@@ -73,14 +73,18 @@ def control_face(
     return face
 
 
-def grpc_address(owner: object, arguments: Arguments, ensemble: Ensemble) -> str:
+def grpc_address(
+    owner: object, arguments: Arguments, ensemble: Ensemble, *, tls: bool = False
+) -> str:
     """Give where gRPC clients ask; ``BrokerStateError`` when nobody may, or not yet."""
     if arguments.grpc is None:
         raise BrokerStateError(f"{owner!r} lets no gRPC client in: pass grpc=True")
-    if not ensemble.grpc_port:
+    if tls and arguments.grpc_tls is None:
+        raise BrokerStateError(f"{owner!r} has no TLS for gRPC clients: pass grpc_tls=...")
+    if not any(ensemble.grpc_ports):
         raise BrokerStateError(f"{owner!r} has no address yet: call start()")
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    return f"{host}:{ensemble.grpc_port}"
+    return f"{host}:{ensemble.grpc_ports[tls]}"
 
 
 def control_url(owner: object, face: ControlFace | None) -> str:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from attrs import define, field, frozen
 
 from embedded_broker.tables.peer import Peer
-from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
+from rocketmq_py.protocol.bodies.heartbeat import CONSUME_PASSIVELY, HeartbeatData
 
 CLIENTS_MAX: Final = 10_000
 """Most clients that are known at a time."""
@@ -72,6 +72,13 @@ class GrpcClient(Peer):
         self.settings: ClientSettings | None = None
         self.stream: Stream | None = None
         self._forget = forget
+
+    @property
+    def asks_always(self) -> bool:  # type: ignore[override] # of one client, not of all
+        """Whether it asks for messages all the time: a simple consumer does not."""
+        settings = self.settings
+        consumers = [] if settings is None else settings.heartbeat.consumer_data_set
+        return all(one.consume_type == CONSUME_PASSIVELY for one in consumers)
 
     def close(self) -> None:
         """Let the client be gone, from either side; idempotent."""

@@ -28,6 +28,7 @@ from embedded_broker.grpc.clients import GrpcClient
 from embedded_broker.grpc.endpoint import GrpcEndpoint
 from embedded_broker.grpc.schema import CALLS
 from embedded_broker.grpc.status import Aborted
+from embedded_broker.settings.grpc import Certificates
 from embedded_broker.threads import has_ended
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ConfigError
@@ -42,6 +43,7 @@ COMMANDS_MAX: Final = 64
 """Commands that wait for a client that does not read its stream."""
 START_S: Final = 10.0
 GRACE_S: Final = 1.0
+CUT_S: Final = 0.1
 CLOSE_S: Final = 10.0
 HAND_OVER_S: Final = 5.0
 AGAIN_S: Final = 5.0
@@ -151,15 +153,17 @@ class CommandStream:
 class GrpcServer:
     """Listens for gRPC clients until ``close``. Used once.
 
-    ``start`` binds and answers; ``host`` is an address of this machine. A ``port`` that was had
-    ``again`` is waited for.
+    ``start`` binds and answers; ``host`` is an address of this machine. ``ports`` that were had
+    ``again`` are waited for.
     """
 
     _endpoint: GrpcEndpoint
     _members: MemberCalls
     _host: str
-    port: int = 0
+    ports: tuple[int, int] = (0, 0)
+    """Plain and with TLS; 0 takes a free one, and stays where there is no TLS."""
     _again: bool = False
+    _certificates: Certificates | None = None
     _thread: Thread | None = field(default=None, init=False)
     _bridge: Bridge | None = field(default=None, init=False)
     _ready: Event = field(factory=Event, init=False)
@@ -240,28 +244,50 @@ class GrpcServer:
         server = aio.server(options=OPTIONS)
         handlers = {rpc.value: self._handler(rpc) for rpc in CALLS}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        self.port = await self._bind(server)
+        self.ports = await self._bind_both(server)
         self._endpoint.door.use_turns(bridge.wait_for_turn)
         await server.start()
         self._bridge = bridge
         self._ready.set()
         try:
             grace_s = await self._stop
-            await server.stop(grace_s)
+            if not grace_s:
+                self._cut_off()
+            await server.stop(grace_s or CUT_S)
         finally:
             self._endpoint.door.use_turns(None)
 
-    async def _bind(self, server: Any) -> int:
-        """Take the port; ``ConfigError`` says that it cannot be had."""
+    def _cut_off(self) -> None:
+        """End what is under way, as when a process dies."""
+        gone = Aborted("UNAVAILABLE", "the broker has gone")
+        for call in list(self._open):
+            call.tell(gone)
+        for stream in list(self._streams):
+            stream.stop(gone)
+
+    async def _bind_both(self, server: Any) -> tuple[int, int]:
+        plain, secure = self.ports
+        found = await self._bind("grpc port", plain, server.add_insecure_port)
+        shown = self._certificates
+        if shown is None:
+            return found, 0
+        credentials = grpc.ssl_server_credentials(
+            [(shown.key, shown.chain)], shown.trusted, shown.asks_clients
+        )
+        add = partial(server.add_secure_port, server_credentials=credentials)
+        return found, await self._bind("grpc tls_port", secure, add)
+
+    async def _bind(self, setting: str, port: int, add: Callable[[str], Any]) -> int:
+        """Take a port; ``ConfigError`` says that it cannot be had."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         until = monotonic() + (AGAIN_S if self._again else 0)
         while True:
             try:
-                return int(server.add_insecure_port(f"{host}:{self.port}"))
+                return int(add(f"{host}:{port}"))
             except RuntimeError as error:
                 if monotonic() >= until:
                     limit = f"an address that is free: {error}. Port 0 takes a free port"
-                    raise ConfigError("grpc port", f"{host}:{self.port}", limit) from error
+                    raise ConfigError(setting, f"{host}:{port}", limit) from error
             await asyncio.sleep(AGAIN_EVERY_S)
 
     def _handler(self, rpc: Rpc) -> Any:

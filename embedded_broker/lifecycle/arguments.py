@@ -17,7 +17,12 @@ from embedded_broker.core.put_hooks import PutHooks
 from embedded_broker.core.refusals import Refused
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.grpc import GrpcOptions, demand_grpc
+from embedded_broker.settings.grpc import (
+    Certificates,
+    GrpcOptions,
+    checked_certificates,
+    demand_grpc,
+)
 from embedded_broker.settings.profiles import Limits, Profile, find_limits, find_profile
 from embedded_broker.settings.tls import Tls
 from embedded_broker.tables.accounts.plain import PlainAccounts, PlainAcl
@@ -163,6 +168,7 @@ class Arguments:
     first_users: UserAcl = field(factory=UserAcl)
     tls: Tls | None = None
     grpc: GrpcOptions | None = None
+    grpc_tls: Certificates | None = None
     put_hooks: PutHooks = field(factory=PutHooks)
 
 
@@ -192,6 +198,7 @@ def check_arguments(
     acl: Acl | None = None,
     tls: Tls | str | os.PathLike[str] | None = None,
     grpc: bool | GrpcOptions = False,
+    grpc_tls: Tls | str | os.PathLike[str] | None = None,
 ) -> Arguments:
     """Return the arguments as a broker uses them; raise ``ConfigError`` for the first bad one."""
     found, limited = find_profile(profile), find_limits(limits)
@@ -230,13 +237,16 @@ def check_arguments(
         accounts=_accounts(options, acl, broker_clock),
         first_users=_first_users(options, acl),
         tls=secured,
-        grpc=_grpc_options(grpc),
+        grpc=_grpc_options(grpc, grpc_tls),
+        grpc_tls=checked_certificates(grpc_tls),
     )
 
 
-def _grpc_options(given: bool | GrpcOptions) -> GrpcOptions | None:
+def _grpc_options(given: bool | GrpcOptions, tls: object) -> GrpcOptions | None:
     """Read the argument ``grpc``; it is refused where the extra is not installed."""
     if given is False:
+        if tls is not None:
+            raise ConfigError("grpc_tls", tls, "possible only with grpc=True")
         return None
     if given is not True and not isinstance(given, GrpcOptions):
         raise ConfigError("grpc", given, "True, False or GrpcOptions(...)")

@@ -183,8 +183,8 @@ class Ensemble:
         self.journal = Journal()
         self._clients = LocalClients()
         self.namesrv_addr = ""
-        self.grpc_port = 0
-        """Where gRPC clients ask; 0 before the first start, and without them."""
+        self.grpc_ports = (0, 0)
+        """Where gRPC clients ask, plain and with TLS; 0 before the first start, and without."""
         self._runtime: Runtime | None = None
         self._process = os.getpid()
 
@@ -223,9 +223,7 @@ class Ensemble:
                 also = [namesrv] if slot is first else []
                 slot.request_faults.attach(node.parts.endpoint, *also, *_faulted(runtime))
             runtime.start()
-            wanted = 0 if first.arguments.grpc is None else first.arguments.grpc.port
-            had = self.grpc_port
-            self.grpc_port = runtime.open_grpc(had or wanted, again=had > 0)
+            self.grpc_ports = runtime.open_grpc(self.grpc_ports)
             for companion in self.companions:
                 companion.start()
         except BaseException:

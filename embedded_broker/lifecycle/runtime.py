@@ -192,6 +192,7 @@ class Runtime:
             journal=self.journal,
             namesrv=self.namesrv,
             host=self.arguments.host,
+            certificates=self.arguments.grpc_tls,
         )
 
     @property
@@ -205,13 +206,13 @@ class Runtime:
             with self.door:
                 self._grpc.enter(parts)
 
-    def open_grpc(self, port: int, *, again: bool = False) -> int:
-        """Listen for gRPC clients, and return the port; 0 when nobody wants them."""
+    def open_grpc(self, had: tuple[int, int]) -> tuple[int, int]:
+        """Listen for gRPC clients, where it was done before; give the ports, plain and with TLS."""
         if self._grpc is None:
-            return 0
-        self._grpc.start(port, again=again)
+            return had
+        self._grpc.start(had)
         self.driver.barriers.append(self._grpc.hand_over)
-        return self._grpc.port
+        return self._grpc.ports
 
     # --- the VIP channel -------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from embedded_broker.door import Door
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting.journal import Journal
-from embedded_broker.settings.grpc import GrpcOptions
+from embedded_broker.settings.grpc import Certificates, GrpcOptions
 
 if TYPE_CHECKING:
     from embedded_broker.grpc.acts import Acts
@@ -32,6 +32,7 @@ class GrpcFace:
     _journal: Journal
     _namesrv: NameServer
     _host: str
+    _certificates: Certificates | None = None
     _endpoint: "GrpcEndpoint" = field(init=False)
     _members: "MemberCalls" = field(init=False)
     _server: "GrpcServer | None" = field(default=None, init=False)
@@ -65,12 +66,12 @@ class GrpcFace:
         return self._endpoint
 
     def _own_address(self) -> tuple[str, int]:
-        return self._host, self.port
+        return self._host, self.ports[0]
 
     @property
-    def port(self) -> int:
-        """The port, once it is bound."""
-        return 0 if self._server is None else self._server.port
+    def ports(self) -> tuple[int, int]:
+        """The ports, plain and with TLS, once they are bound."""
+        return (0, 0) if self._server is None else self._server.ports
 
     def enter(self, parts: BrokerParts) -> None:
         """Let clients reach a broker, or its new state after a reset. Under the door."""
@@ -86,16 +87,21 @@ class GrpcFace:
         if self._endpoint.brokers.get(parts.broker_name) is acts:
             del self._endpoint.brokers[parts.broker_name]
 
-    def start(self, port: int, *, again: bool) -> None:
-        """Listen; ``ConfigError`` when the port cannot be had."""
+    def start(self, had: tuple[int, int]) -> None:
+        """Listen at ports that were had before, or those of the options.
+
+        ``ConfigError`` when one cannot be had.
+        """
         from embedded_broker.grpc.server import GrpcServer
 
+        is_again = any(had)
         self._server = GrpcServer(
             endpoint=self._endpoint,
             members=self._members,
             host=self._host,
-            port=port,
-            again=again,
+            ports=had if is_again else (self._options.port, self._options.tls_port),
+            again=is_again,
+            certificates=self._certificates,
         )
         self._server.start()
 
