@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from embedded_broker.remoting.journal import Journal, JournalEntry
     from embedded_broker.remoting.request_faults import Fault
     from embedded_broker.settings.config import BrokerConfig
+    from embedded_broker.settings.grpc import GrpcOptions
     from embedded_broker.settings.profiles import Limits, Profile
     from embedded_broker.settings.tls import Tls
     from embedded_broker.store.fault_points import DiskFault
@@ -85,6 +86,7 @@ _NAMES_OF = {
     "remoting.journal": "Journal JournalEntry",
     "remoting.request_faults": "Fault",
     "settings.config": "BrokerConfig",
+    "settings.grpc": "GrpcOptions",
     "settings.profiles": "Limits Profile",
     "settings.tls": "Tls",
     "store.fault_points": "DiskFault",
@@ -118,6 +120,7 @@ __all__ = [
     "GroupTrace",
     "GroupView",
     "GroupsView",
+    "GrpcOptions",
     "HasMessageId",
     "InnerMessage",
     "Journal",

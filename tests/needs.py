@@ -28,6 +28,8 @@ BOTH_LOOPS = ("uvloop",)
 ACL_FILE = ("yaml",)
 SPANS = ("opentelemetry.sdk",)
 METRICS = ("prometheus_client",)
+GRPC = ("grpc", "google.protobuf")
+OFFICIAL_CLIENT = (*GRPC, "rocketmq")
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "tests/interop/test_container_backend.py": CONTAINERS,
@@ -45,6 +47,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/unit/embedded_broker/cli/test_serve_secured.py": ACL_FILE,
     "tests/unit/embedded_broker/control": HTTP,
     "tests/unit/embedded_broker/core/access/test_plain_file.py": ACL_FILE,
+    "tests/unit/embedded_broker/grpc": GRPC,
+    "tests/unit/embedded_broker/grpc/test_official_client.py": OFFICIAL_CLIENT,
+    "tests/unit/embedded_broker/grpc/test_official_stubs.py": OFFICIAL_CLIENT,
     "tests/unit/embedded_broker/ha/test_connection.py": BOTH_LOOPS,
     "tests/unit/embedded_broker/inspector/test_picture.py": ("matplotlib",),
     "tests/unit/embedded_broker/kit/test_rocketmq_container.py": CONTAINERS,
@@ -80,8 +85,8 @@ SOURCES = {
     "anyio": "dependency group recipes",
     "docker": "extra containers",
     "fastapi": "dependency group recipes",
-    "google.protobuf": "dependency group spark",
-    "grpc": "dependency group spark",
+    "google.protobuf": "extra grpc",
+    "grpc": "extra grpc",
     "hatchling": "dependency group dev",
     "httpx2": "dependency group recipes",
     "lz4": "extra lz4",
@@ -92,6 +97,7 @@ SOURCES = {
     "pyarrow": "extra spark",
     "pyspark": "extra spark",
     "rich": "extra cli",
+    "rocketmq": "dependency group dev",
     "starlette": "extra control",
     "testcontainers": "extra containers",
     "trio": "dependency group recipes",

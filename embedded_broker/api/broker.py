@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Literal, Self
 
-from embedded_broker.api.companions import control_face, control_url
+from embedded_broker.api.companions import control_face, control_url, grpc_address
 from embedded_broker.api.faults import Faults
 from embedded_broker.api.views import (
     GroupsView,
@@ -47,6 +47,7 @@ from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.lifecycle.reset import Connected
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig, Defaults
+from embedded_broker.settings.grpc import GrpcOptions
 from embedded_broker.settings.profiles import Limits, LimitsName, Profile, ProfileName
 from embedded_broker.settings.tls import Tls
 from embedded_broker.store.fs import FileSystem
@@ -79,7 +80,9 @@ class EmbeddedBroker:
     this process use TCP, and so does enforced TLS. ``topics``: names or ``TopicSpec``, or a dict
     of names and numbers of queues, such as ``{"Orders": 6}``; they are created before ``start``
     returns. ``seed`` drives every random choice. ``fs`` and ``listener_factory`` replace the file
-    system and the listening sockets. ``control=True`` lets
+    system and the listening sockets. ``grpc=True`` lets RocketMQ's official 5.x clients in, at
+    ``endpoints`` (the extra ``grpc``); ``GrpcOptions`` has more to say. ``grpc_tls``, a ``Tls``
+    or ``"self-signed"``, adds ``tls_endpoints`` for those that insist on TLS. ``control=True`` lets
     programs in any language move the clock and look in over HTTP, at ``control_url`` (the extra
     ``control``). It is on loopback, unless every request has to carry a ``control_token``. Raises
     ``ConfigError`` for an argument that is not possible. Nothing is opened before ``start``.
@@ -116,6 +119,8 @@ class EmbeddedBroker:
         tls: Tls | str | os.PathLike[str] | None = None,
         fs: FileSystem | None = None,
         listener_factory: ListenerFactory | None = None,
+        grpc: bool | GrpcOptions = False,
+        grpc_tls: Tls | str | os.PathLike[str] | None = None,
         control: bool = False,
         control_port: int = 0,
         control_token: str | None = None,
@@ -144,16 +149,18 @@ class EmbeddedBroker:
             tls=tls,
             fs=fs,
             listener_factory=listener_factory,
+            grpc=grpc,
+            grpc_tls=grpc_tls,
         )
         self._slot = BrokerSlot(self._arguments, next(_numbers))
         self._ensemble = Ensemble([self._slot])
+        me = [self]
         self._control = control_face(
-            self._ensemble,
-            lambda: [self],
-            control=control,
-            port=control_port,
-            token=control_token,
+            self._ensemble, lambda: me, control=control, port=control_port, token=control_token
         )
+        self._make_views()
+
+    def _make_views(self) -> None:
         self._faults = Faults(self._slot)
         self._topics = TopicsView(self._parts)
         self._messages = MessagesView(self._parts)
@@ -206,6 +213,16 @@ class EmbeddedBroker:
     def addr(self) -> str:
         """``host:port`` of the broker, as routes advertise it."""
         return self._known(self._slot.address)
+
+    @property
+    def endpoints(self) -> str:
+        """``host:port`` for RocketMQ's gRPC clients; needs ``grpc=True``."""
+        return grpc_address(self, self._arguments, self._ensemble)
+
+    @property
+    def tls_endpoints(self) -> str:
+        """``host:port`` for gRPC clients that insist on TLS; needs ``grpc_tls``."""
+        return grpc_address(self, self._arguments, self._ensemble, tls=True)
 
     @property
     def ha_addr(self) -> str:

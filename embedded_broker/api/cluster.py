@@ -17,6 +17,7 @@ from embedded_broker.lifecycle.arguments import Acl, Topics, checked_store, topi
 from embedded_broker.lifecycle.ensemble import Ensemble
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.config import Defaults
+from embedded_broker.settings.grpc import GrpcOptions
 from embedded_broker.settings.profiles import LimitsName, ProfileName
 from embedded_broker.settings.tls import Tls
 from rocketmq_py.errors import ConfigError
@@ -69,6 +70,8 @@ class EmbeddedCluster:
         allow_remote: bool = False,
         acl: Acl | None = None,
         tls: Tls | str | os.PathLike[str] | None = None,
+        grpc: bool | GrpcOptions = False,
+        grpc_tls: Tls | str | os.PathLike[str] | None = None,
         control: bool = False,
         control_port: int = 0,
         control_token: str | None = None,
@@ -104,16 +107,20 @@ class EmbeddedCluster:
                 allow_remote=allow_remote,
                 acl=acl,
                 tls=tls,
+                grpc=grpc,
+                grpc_tls=grpc_tls,
             )
 
         self._make = make
-        self._brokers: list[EmbeddedBroker] = [
-            make(index, _name(broker_name, index)) for index in range(brokers)
-        ]
-        self._ensemble = self._joined()
+        self._begin(brokers)
         self._control = control_face(
             self._ensemble, self._all, control=control, port=control_port, token=control_token
         )
+
+    def _begin(self, brokers: int) -> None:
+        names = [_name(self._first_name, index) for index in range(brokers)]
+        self._brokers = [self._make(index, name) for index, name in enumerate(names)]
+        self._ensemble = self._joined()
 
     def _joined(self) -> Ensemble:
         ensemble = Ensemble([broker.slot for broker in self._brokers])
@@ -144,6 +151,16 @@ class EmbeddedCluster:
     def namesrv_addr(self) -> str:
         """``host:port`` of the name server: what a client is configured with."""
         return self.brokers[0].namesrv_addr
+
+    @property
+    def endpoints(self) -> str:
+        """``host:port`` where RocketMQ's gRPC clients reach all brokers; needs ``grpc=True``."""
+        return self.brokers[0].endpoints
+
+    @property
+    def tls_endpoints(self) -> str:
+        """``host:port`` for those that insist on TLS; needs ``grpc_tls``."""
+        return self.brokers[0].tls_endpoints
 
     @property
     def has_control(self) -> bool:

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Final, Protocol
 
 from embedded_broker.errors import BrokerStateError
-from embedded_broker.lifecycle.arguments import PORT_MAX, is_reachable
+from embedded_broker.lifecycle.arguments import PORT_MAX, Arguments, is_reachable
 from embedded_broker.lifecycle.ensemble import Ensemble
 from rocketmq_py.errors import ConfigError, how_to_install
 
@@ -71,6 +71,20 @@ def control_face(
     face: ControlFace = module.ControlServer(brokers, host=host, port=port, token=token)
     ensemble.companions.append(face)
     return face
+
+
+def grpc_address(
+    owner: object, arguments: Arguments, ensemble: Ensemble, *, tls: bool = False
+) -> str:
+    """Give where gRPC clients ask; ``BrokerStateError`` when nobody may, or not yet."""
+    if arguments.grpc is None:
+        raise BrokerStateError(f"{owner!r} lets no gRPC client in: pass grpc=True")
+    if tls and arguments.grpc_tls is None:
+        raise BrokerStateError(f"{owner!r} has no TLS for gRPC clients: pass grpc_tls=...")
+    if not any(ensemble.grpc_ports):
+        raise BrokerStateError(f"{owner!r} has no address yet: call start()")
+    host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+    return f"{host}:{ensemble.grpc_ports[tls]}"
 
 
 def control_url(owner: object, face: ControlFace | None) -> str:

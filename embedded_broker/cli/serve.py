@@ -26,6 +26,7 @@ from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
+from embedded_broker.settings.grpc import GrpcOptions
 from embedded_broker.store.open_files import raise_descriptor_limit
 from rocketmq_py import __version__
 from rocketmq_py.errors import ConfigError, RocketMQError
@@ -105,6 +106,13 @@ ControlPort = Annotated[
         show_default="no HTTP face",
     ),
 ]
+GrpcPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Port for RocketMQ's gRPC clients of 5.x; 0 takes a free one. Needs the extra grpc.",
+        show_default="no gRPC",
+    ),
+]
 ControlToken = Annotated[
     str | None,
     typer.Option(
@@ -165,6 +173,7 @@ def serve(
     acl: AclFile = None,
     tls: TlsFile = None,
     clock: ClockOption = ClockChoice.WALL,
+    grpc_port: GrpcPort = None,
     control_port: ControlPort = None,
     control_token: ControlToken = None,
     control_token_file: ControlTokenFile = None,
@@ -181,8 +190,7 @@ def serve(
         token = token_of(control_token, control_token_file, is_argument=is_shown)
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
-        for name in settings.ignored:
-            typer.secho(f"the option {name} has no effect in this broker", err=True, fg="yellow")
+        _tell_ignored(settings)
         arguments = _arguments(
             settings, store=store, broker_port=broker_port, cluster_name=cluster, host=host
         )
@@ -196,6 +204,7 @@ def serve(
             acl=acl,
             tls=tls,
             clock=clock.make(),
+            grpc=grpc_options(grpc_port),
             control=control_port is not None,
             control_port=control_port or 0,
             control_token=token,
@@ -206,6 +215,16 @@ def serve(
         _tell(error)
         sys.exit(1)
     _tell_unsaved(unsaved)
+
+
+def grpc_options(port: int | None) -> bool | GrpcOptions:
+    """Say what `--grpc-port` asks for."""
+    return False if port is None else GrpcOptions(port=port)
+
+
+def _tell_ignored(settings: ConfFile) -> None:
+    for name in settings.ignored:
+        typer.secho(f"the option {name} has no effect in this broker", err=True, fg="yellow")
 
 
 def _tell_unsaved(lines: list[str]) -> None:
@@ -305,6 +324,8 @@ def _announce(running: EmbeddedCluster, log: OpeningLog) -> None:
     _warn(log, "\n".join(found))
     addresses = ",".join(broker.addr for broker in running.brokers)
     ready = f"ready namesrv={running.namesrv_addr} broker={addresses}"
+    if running.brokers[0].slot.arguments.grpc is not None:
+        ready += f" endpoints={running.endpoints}"
     typer.echo(f"{ready} control={running.control_url}" if running.has_control else ready)
     count = len(running.brokers)
     whose = f"by each of {count} brokers " if count > 1 else ""

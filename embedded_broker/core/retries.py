@@ -28,6 +28,7 @@ from rocketmq_py.protocol.codes import TopicSysFlag
 from rocketmq_py.protocol.delay import retry_level
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import RETRY_PREFIX, dlq_topic, retry_topic
+from rocketmq_py.protocol.pop_handles import normal_topic
 from rocketmq_py.protocol.properties import Prop
 
 DLQ_QUEUES: Final = 1
@@ -37,7 +38,8 @@ class SentBack(NamedTuple):
     """A stored message that a consumer of a group could not handle.
 
     ``delay_level`` is the one it asks for: 0 lets the broker choose, less than 0 gives up.
-    ``max_reconsume_times`` counts instead of the group's own number unless it is None.
+    ``max_reconsume_times`` counts instead of the group's own number unless it is None. With
+    ``names_origin`` a dead letter says which topic and message it was.
     """
 
     offset: int
@@ -45,6 +47,7 @@ class SentBack(NamedTuple):
     delay_level: int
     max_reconsume_times: int | None = None
     is_unit: bool = False
+    names_origin: bool = False
 
 
 @define(eq=False, kw_only=True)
@@ -82,7 +85,12 @@ class Retries:
         check_topic_writable(topic)
         tried = record.reconsume_times
         if tried >= _limit(group, asked.max_reconsume_times) or asked.delay_level < 0:
-            return _copy(record, self._dead_letters(group.group_name), 0, "0")
+            copy = _copy(record, self._dead_letters(group.group_name), 0, "0")
+            if asked.names_origin:
+                origin = normal_topic(copy.properties[Prop.RETRY_TOPIC], group.group_name)
+                copy.properties.setdefault(Prop.DLQ_ORIGIN_TOPIC, origin)
+                copy.properties.setdefault(Prop.DLQ_ORIGIN_MESSAGE_ID, record.msg_id)
+            return copy
         level = retry_level(asked.delay_level, tried)
         queue_id = self._random.randrange(group.retry_queue_nums)
         return _copy(record, topic.topic_name, queue_id, str(level))

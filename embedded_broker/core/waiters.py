@@ -45,6 +45,8 @@ class Waiter:
     queues: Mapping[tuple[str, int], int]
     wanted: Filter | None
     answer: Callable[[bool], bool]
+    asked: object = None
+    """What it waits for an answer to; by this it is taken out, see `Waiters.cancel`."""
     place: str = field(default="", init=False)
     """Where it waits with others, in words of the one who asked; see `Waiters.count_at`."""
     due_ms: int = field(default=0, init=False)
@@ -165,6 +167,17 @@ class Waiters:
         """Drop the waiters of a peer that is gone; nothing is answered."""
         for waiter in list(self._by_peer.get(peer, ())):
             self._leave(waiter)
+
+    def cancel(self, peer: Peer, asked: object) -> None:
+        """Drop who waits for the answer to something; nothing is answered."""
+        for waiter in list(self._by_peer.get(peer, ())):
+            if waiter.asked is asked:
+                self._leave(waiter)
+
+    def release(self, peer: Peer) -> None:
+        """Let the waiters of a peer answer now: it wants to leave."""
+        for waiter in list(self._by_peer.get(peer, ())):
+            self._expire(waiter)
 
     def _expire(self, waiter: Waiter) -> None:
         self._leave(waiter)

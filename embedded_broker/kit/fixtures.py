@@ -153,6 +153,20 @@ def _name(request: pytest.FixtureRequest, bench: Bench) -> str:
 
 
 @pytest.fixture
+def rocketmq_endpoints(rocketmq_broker: EmbeddedBroker) -> str:
+    """``host:port`` for RocketMQ's gRPC clients: ``ClientConfiguration(rocketmq_endpoints, ...)``.
+
+    The test needs ``@pytest.mark.rocketmq(grpc=True)`` and the extra ``grpc``.
+    """
+    from embedded_broker.errors import BrokerStateError
+
+    try:
+        return rocketmq_broker.endpoints
+    except BrokerStateError as error:
+        pytest.fail(f"{error}, as @pytest.mark.rocketmq(grpc=True) does", pytrace=False)
+
+
+@pytest.fixture
 def rocketmq_producer(
     request: pytest.FixtureRequest, _rocketmq_bench: Bench
 ) -> Iterator[DefaultMQProducer]:

@@ -77,6 +77,7 @@ def _settings(parts: BrokerParts) -> Settings:
         groups=parts.groups,
         health=parts.store.health,
         arguments=arguments,
+        new_type=parts.new_topic_type,
     )
 
 

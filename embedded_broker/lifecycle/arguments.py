@@ -17,6 +17,12 @@ from embedded_broker.core.put_hooks import PutHooks
 from embedded_broker.core.refusals import Refused
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.grpc import (
+    Certificates,
+    GrpcOptions,
+    checked_certificates,
+    demand_grpc,
+)
 from embedded_broker.settings.profiles import Limits, Profile, find_limits, find_profile
 from embedded_broker.settings.tls import Tls
 from embedded_broker.tables.accounts.plain import PlainAccounts, PlainAcl
@@ -161,6 +167,8 @@ class Arguments:
     accounts: PlainAccounts | None = None
     first_users: UserAcl = field(factory=UserAcl)
     tls: Tls | None = None
+    grpc: GrpcOptions | None = None
+    grpc_tls: Certificates | None = None
     put_hooks: PutHooks = field(factory=PutHooks)
 
 
@@ -189,6 +197,8 @@ def check_arguments(
     listener_factory: ListenerFactory | None,
     acl: Acl | None = None,
     tls: Tls | str | os.PathLike[str] | None = None,
+    grpc: bool | GrpcOptions = False,
+    grpc_tls: Tls | str | os.PathLike[str] | None = None,
 ) -> Arguments:
     """Return the arguments as a broker uses them; raise ``ConfigError`` for the first bad one."""
     found, limited = find_profile(profile), find_limits(limits)
@@ -200,21 +210,15 @@ def check_arguments(
     inproc = _has_way_inside(secured, tcp=tcp, inproc=inproc, listener_factory=listener_factory)
     if store is not None and fs is not None:
         raise ConfigError("fs", fs, "give either store or fs: both say where the bytes go")
-    options = BrokerConfig(
-        _with_acl(_with_engine(config, engine), acl),
-        defaults=defaults,
-        presets={**found.options, **limited.options},
-    )
+    asked = _with_mixed_topics(_with_acl(_with_engine(config, engine), acl), grpc)
+    presets = {**found.options, **limited.options}
+    options = BrokerConfig(asked, defaults=defaults, presets=presets)
     _check_role(options, tcp=tcp)
     broker_clock = _as_broker_clock("clock", clock)
     return Arguments(
         store=checked_store(store),
         clock=broker_clock,
-        session_clock=(
-            broker_clock
-            if session_clock is clock
-            else _as_broker_clock("session_clock", session_clock)
-        ),
+        session_clock=_as_session_clock(session_clock, clock, broker_clock),
         profile=found,
         limits=limited,
         levels=levels == "on",
@@ -233,7 +237,28 @@ def check_arguments(
         accounts=_accounts(options, acl, broker_clock),
         first_users=_first_users(options, acl),
         tls=secured,
+        grpc=_grpc_options(grpc, grpc_tls),
+        grpc_tls=checked_certificates(grpc_tls),
     )
+
+
+def _grpc_options(given: bool | GrpcOptions, tls: object) -> GrpcOptions | None:
+    """Read the argument ``grpc``; it is refused where the extra is not installed."""
+    if given is False:
+        if tls is not None:
+            raise ConfigError("grpc_tls", tls, "possible only with grpc=True")
+        return None
+    if given is not True and not isinstance(given, GrpcOptions):
+        raise ConfigError("grpc", given, "True, False or GrpcOptions(...)")
+    demand_grpc()
+    return GrpcOptions() if given is True else given
+
+
+def _with_mixed_topics(options: dict[str, object], grpc: object) -> dict[str, object]:
+    """Let topics be of the type MIXED where gRPC clients look at it."""
+    if grpc is not False:
+        options.setdefault("enableMixedMessageType", True)
+    return options
 
 
 def _check_role(options: BrokerConfig, *, tcp: bool) -> None:
@@ -379,6 +404,11 @@ def _as_broker_clock(setting: str, clock: object) -> BrokerClock:
     if clock is not None and not isinstance(clock, Clock):
         raise ConfigError(setting, clock, "a clock such as VirtualClock(), or None for wall time")
     return WallClock(clock)
+
+
+def _as_session_clock(given: object, clock: object, broker_clock: BrokerClock) -> BrokerClock:
+    """Give the clock of sessions; the one that was given for messages, too, stays one."""
+    return broker_clock if given is clock else _as_broker_clock("session_clock", given)
 
 
 def is_reachable(host: str) -> bool:

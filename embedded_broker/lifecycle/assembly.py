@@ -23,6 +23,7 @@ from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.looking import Looking
 from embedded_broker.core.pop.ordered import OrderedPops
 from embedded_broker.core.pop.places import PopPlaces
+from embedded_broker.core.pop.renewals import Renewals
 from embedded_broker.core.pop.revive import ReviveService
 from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.produce import Produce
@@ -137,8 +138,8 @@ def install(parts: BrokerParts) -> None:
     )
     metrics.register(parts.statistics.registry, sources)
     _take_messages(parts)
-    retry_owners = _guard(parts)
-    _pop(parts, outside, retry_owners)
+    parts.retry_owners = _guard(parts)
+    _pop(parts, outside)
     _register(parts)
 
 
@@ -279,7 +280,7 @@ def _take_messages(parts: BrokerParts) -> None:
     )
     new_key = UniqIdGenerator(store.store_host[:-4], now_ms=lambda: parts.clock.now_ms).next
     stamps = Stamps(config, profile, parts.cluster_name, new_key)
-    retries = Retries(
+    parts.retries = retries = Retries(
         profile=profile,
         gate=gate,
         store=store,
@@ -319,16 +320,20 @@ def _take_messages(parts: BrokerParts) -> None:
         store_host=store.store_host,
     ).register()
     _take_replies(parts, gate)
+    parts.endings = EndTransactions(
+        config=config, clock=parts.clock, transactions=parts.transactions, produce=produce
+    )
+    parts.recalls = Recalls(
+        broker_name=parts.broker_name, config=config, store=store, topics=topics
+    )
     FollowUpProcessor(
         endpoint=endpoint,
         config=config,
         profile=profile,
         produce=produce,
         retries=retries,
-        endings=EndTransactions(
-            config=config, clock=parts.clock, transactions=parts.transactions, produce=produce
-        ),
-        recalls=Recalls(broker_name=parts.broker_name, config=config, store=store, topics=topics),
+        endings=parts.endings,
+        recalls=parts.recalls,
     ).register()
 
 
@@ -351,7 +356,7 @@ def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
     ).register()
 
 
-def _pop(parts: BrokerParts, outside: Outside, retry_owners: RetryOwners) -> None:
+def _pop(parts: BrokerParts, outside: Outside) -> None:
     """Make what hides messages and lets them come back, and answer the requests of POP."""
     config, clock, store, topics = parts.config, parts.clock, parts.store, parts.topics
     groups, offsets, waiters = parts.groups, parts.offsets, parts.consume.waiters
@@ -401,9 +406,11 @@ def _pop(parts: BrokerParts, outside: Outside, retry_owners: RetryOwners) -> Non
         revive=revive,
         ordered=ordered,
     )
-    acks = Acks(
+    parts.acks = acks = Acks(
         clock=clock, store=store, offsets=offsets, checks=checks, revive=revive, ordered=ordered
     )
+    parts.renewals = Renewals(clock=clock, groups=groups, acks=acks)
+    parts.sources.append(parts.renewals)
     assignment = Assignment(
         config=config,
         topics=topics,
@@ -413,7 +420,7 @@ def _pop(parts: BrokerParts, outside: Outside, retry_owners: RetryOwners) -> Non
         queues_of=parts.queues_of,
     )
     PopMessageProcessor(
-        parts.endpoint, parts.taking, parts.looking, parts.session, retry_owners
+        parts.endpoint, parts.taking, parts.looking, parts.session, parts.retry_owners
     ).register()
     AckMessageProcessor(acks).register(parts.endpoint)
     QueryAssignmentProcessor(assignment).register(parts.endpoint)

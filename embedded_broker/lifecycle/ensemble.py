@@ -26,7 +26,7 @@ from embedded_broker.lifecycle.snapshot import STORE_NAMES
 from embedded_broker.lifecycle.unsynced import Unsynced, look_at_unsynced
 from embedded_broker.remoting.inproc import LocalClients, back_soon
 from embedded_broker.remoting.journal import Journal
-from embedded_broker.remoting.request_faults import RequestFaults
+from embedded_broker.remoting.request_faults import Faulted, RequestFaults
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.memory_fs import MemoryFileSystem
@@ -183,6 +183,8 @@ class Ensemble:
         self.journal = Journal()
         self._clients = LocalClients()
         self.namesrv_addr = ""
+        self.grpc_ports = (0, 0)
+        """Where gRPC clients ask, plain and with TLS; 0 before the first start, and without."""
         self._runtime: Runtime | None = None
         self._process = os.getpid()
 
@@ -219,8 +221,9 @@ class Ensemble:
             namesrv = runtime.serve_namesrv(namesrv_addr, nodes[0].parts)
             for slot, node in zip(self.slots, nodes, strict=True):
                 also = [namesrv] if slot is first else []
-                slot.request_faults.attach(node.parts.endpoint, *also)
+                slot.request_faults.attach(node.parts.endpoint, *also, *_faulted(runtime))
             runtime.start()
+            self.grpc_ports = runtime.open_grpc(self.grpc_ports)
             for companion in self.companions:
                 companion.start()
         except BaseException:
@@ -318,7 +321,7 @@ class Ensemble:
             runtime.choose_speaker(self._all_parts())
             namesrv = runtime.namesrv_endpoint
             also = [namesrv] if slot is self.slots[0] and namesrv is not None else []
-            slot.request_faults.attach(node.parts.endpoint, *also)
+            slot.request_faults.attach(node.parts.endpoint, *also, *_faulted(runtime))
         except BaseException:
             self.close_one(slot)
             raise
@@ -407,6 +410,11 @@ class Ensemble:
                 if node is not None:
                     last.callback(node.close)
             runtime.close()
+
+
+def _faulted(runtime: Runtime) -> list[Faulted]:
+    """Give where calls over gRPC come in, which may go wrong, too."""
+    return [] if runtime.grpc is None else [runtime.grpc.endpoint]
 
 
 def running() -> tuple[Ensemble, ...]:

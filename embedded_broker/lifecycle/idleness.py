@@ -156,6 +156,7 @@ class Idleness:
 
     def _of_group(self, live: ConsumerGroup) -> Iterator[str]:
         remote = any(member.connection.mailbox is None for member in live.members.values())
+        steady = any(one.asks_always for one in live.members)
         clients = ", ".join(dict.fromkeys(live.client_ids()))
         popped = self._parts.revive.in_hand(live.name) if remote else ()
         for topic, queue_id, offset in popped:
@@ -176,7 +177,7 @@ class Idleness:
                 if end == 0:
                     continue
                 reason = self._unread(live.name, topic, queue_id, end)
-                if reason is None and remote and not live.is_broadcasting:
+                if reason is None and remote and steady and not live.is_broadcasting:
                     reason = self._unfinished(live.name, topic, queue_id)
                 if reason is not None:
                     yield f"{live.name}: {reason} (client {clients})"

@@ -147,6 +147,7 @@ class BrokerNode:
             cluster_name=arguments.cluster_name,
             broker_name=arguments.broker_name,
             address=address,
+            new_topic_type="" if arguments.grpc is None else "MIXED",
             accounts=arguments.accounts,
             first_users=arguments.first_users,
         )
@@ -163,6 +164,7 @@ class BrokerNode:
         parts.let_old_go = self._aging.look_at_once
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
+            runtime.let_grpc_clients_reach(parts)
         self._take_role(parts)
 
     def _take_role(self, parts: BrokerParts) -> None:
@@ -413,7 +415,7 @@ class BrokerNode:
     def _count_changes(self) -> int:
         """Count what can bring a timer's deadline nearer, for the clock driver."""
         parts = self.parts
-        pops = parts.revive.changes + parts.ordered.changes
+        pops = parts.revive.changes + parts.ordered.changes + parts.renewals.changes
         return parts.store.delayed_puts + parts.transactions.changes + pops + self._changes
 
     def _note_change(self, _names: frozenset[str]) -> None:

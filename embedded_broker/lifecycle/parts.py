@@ -13,20 +13,26 @@ from attrs import define, field
 from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import DeadlineSource
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
+from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.administration import Administration
 from embedded_broker.core.calls import Calls
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.figures import Figures
 from embedded_broker.core.guards import Guards
+from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.looking import Looking
 from embedded_broker.core.pop.ordered import OrderedPops
+from embedded_broker.core.pop.renewals import Renewals
 from embedded_broker.core.pop.revive import ReviveService
 from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
+from embedded_broker.core.recalls import Recalls
 from embedded_broker.core.replication import Replication
+from embedded_broker.core.retries import Retries
 from embedded_broker.core.statistics import Statistics
+from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.door import Door
 from embedded_broker.remoting.endpoint import Endpoint
@@ -72,6 +78,8 @@ class BrokerParts:
     broker_name: str
     address: str
     """The advertised ``host:port``."""
+    new_topic_type: str = ""
+    """The ``message.type`` of topics that the owner creates and says nothing of it."""
     accounts: PlainAccounts | None = None
     """The accounts of ACL 1, when it is on."""
     first_users: UserAcl = field(factory=UserAcl)
@@ -91,13 +99,19 @@ class BrokerParts:
     orders: OrderTable = field(init=False)
     request_modes: RequestModeTable = field(init=False)
     produce: Produce = field(init=False)
+    retries: Retries = field(init=False)
+    recalls: Recalls = field(init=False)
     consume: Consume = field(init=False)
     revive: ReviveService = field(init=False)
     ordered: OrderedPops = field(init=False)
+    acks: Acks = field(init=False)
+    renewals: Renewals = field(init=False)
+    retry_owners: RetryOwners = field(init=False)
     taking: Taking = field(init=False)
     looking: Looking = field(init=False)
     queries: Queries = field(init=False)
     transactions: TransactionalMessageService = field(init=False)
+    endings: EndTransactions = field(init=False)
     statistics: Statistics = field(init=False)
     figures: Figures = field(init=False)
     acts: Administration = field(init=False)

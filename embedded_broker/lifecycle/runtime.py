@@ -18,12 +18,14 @@ from embedded_broker.door import Door
 from embedded_broker.ha.service import HAService
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.lifecycle.serving import GrpcFace
 from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting.connection_limits import ConnectionLimits
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.idle_connections import most_idle_ms
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
 from embedded_broker.remoting.journal import Journal
+from embedded_broker.settings.grpc import GrpcOptions
 from embedded_broker.store.memory_budget import MemoryShares
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.logs import get_logger
@@ -70,6 +72,7 @@ class Runtime:
         """Addresses of brokers to those of their VIP channels; "" is none yet."""
         self._ha: dict[str, str] = {}
         """Addresses of brokers to those where slaves follow them."""
+        self._grpc = None if arguments.grpc is None else self._make_grpc(arguments.grpc)
 
     def open_namesrv(self, port: int, *, again: bool = False) -> str:
         """Bind the name server's address and return it; see ``open_address``."""
@@ -115,6 +118,8 @@ class Runtime:
             namesrv.speak_for(new.endpoint)
         old.endpoint.become(new.endpoint)
         new.endpoint = old.endpoint
+        if self._grpc is not None:
+            self._grpc.enter(new)
 
     def open_address(
         self, port: int, placeholder_port: int, number: int, *, again: bool = False
@@ -177,6 +182,37 @@ class Runtime:
                 self._vip[address] = ""
         if self.arguments.inproc:
             self._adapters[address] = InprocAdapter(endpoint, address, self.clients)
+
+    # --- gRPC clients ----------------------------------------------------------------------
+
+    def _make_grpc(self, options: GrpcOptions) -> GrpcFace:
+        return GrpcFace(
+            options=options,
+            door=self.door,
+            journal=self.journal,
+            namesrv=self.namesrv,
+            host=self.arguments.host,
+            certificates=self.arguments.grpc_tls,
+        )
+
+    @property
+    def grpc(self) -> GrpcFace | None:
+        """Where gRPC clients ask all brokers; None when nobody wants that."""
+        return self._grpc
+
+    def let_grpc_clients_reach(self, parts: BrokerParts) -> None:
+        """Let gRPC clients reach a broker, if there may be any."""
+        if self._grpc is not None:
+            with self.door:
+                self._grpc.enter(parts)
+
+    def open_grpc(self, had: tuple[int, int]) -> tuple[int, int]:
+        """Listen for gRPC clients, where it was done before; give the ports, plain and with TLS."""
+        if self._grpc is None:
+            return had
+        self._grpc.start(had)
+        self.driver.barriers.append(self._grpc.hand_over)
+        return self._grpc.ports
 
     # --- the VIP channel -------------------------------------------------------------------
 
@@ -243,6 +279,8 @@ class Runtime:
         """
         with ExitStack() as last:  # each is ended, whatever another one raises
             last.callback(self.driver.close)
+            if self._grpc is not None:
+                last.callback(self._grpc.close, reset=reset)
             if self._tcp is not None:
                 last.callback(self._tcp.close, reset=reset)
             while self._adapters:

@@ -63,6 +63,11 @@ SMALL_BODY_MAX = 8192
 """A longer body of a request that `register_long` takes is read outside the door."""
 BODY_BYTES_MAX = 1024 * 1024
 """A longer body of such a request is not read."""
+GRPC_PREFACE: Final = b"PRI * HTTP/2.0"
+GRPC_SPOKEN: Final = (
+    "this is a gRPC client of RocketMQ 5, at a port of the remoting protocol. Start the broker "
+    "with grpc=True (--grpc-port) and give the client its endpoints"
+)
 _JSON: Final = SerializeType.JSON
 REMARK_MAX = 4096
 """Characters of a remark; names and values of clients stand in it."""
@@ -199,7 +204,8 @@ class Endpoint:
         except FrameError as error:
             if decoder.salvaged:
                 self.receive(connection, decoder.salvaged)
-            self._bad.warn(f"closing {connection!r}: {error}")
+            told = GRPC_SPOKEN if data.startswith(GRPC_PREFACE) else str(error)
+            self._bad.warn(f"closing {connection!r}: {told}")
             connection.close()
             return
         if frames:

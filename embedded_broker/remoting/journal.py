@@ -1,12 +1,12 @@
 """Journal of requests and answers: the newest are kept for tests to look at.
 
-Answers: which requests reached the broker, in which order, and how each one ended. Must not know:
-how requests are handled. Secrets of signed requests are never shown and bodies never kept. Read
-on: ``embedded_broker/remoting/endpoint.py``, which writes it.
+Answers: which requests reached the broker, in which order, and how each one ended, whichever
+protocol they came by. Must not know: how requests are handled. Secrets of signed requests are never
+shown and bodies never kept. Read on: ``embedded_broker/remoting/endpoint.py``, which writes it.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 
@@ -18,6 +18,7 @@ from rocketmq_py.errors import ConfigError, RocketMQError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
+from rocketmq_py.protocol.rpc import Rpc, RpcStatus
 
 ENTRIES_MAX = 10_000
 HEADER_KEPT_MAX = 4096
@@ -26,6 +27,7 @@ FIELD_KEPT_MAX = 256
 SECRET_FIELDS = frozenset({"AccessKey", "Signature", "SecurityToken", "secretKey"})
 TOPIC_FIELDS = ("topic", "b", "originTopic")
 GROUP_FIELDS = ("consumerGroup", "producerGroup", "group", "a")
+_RPC_NAMES = frozenset(one.value for one in Rpc)
 
 
 @frozen(kw_only=True)
@@ -35,7 +37,8 @@ class JournalEntry:
     ``fields`` are the header fields as they arrived, without secrets; request 310 has its short
     names. ``response_code`` is None while there is no answer yet, for one-way requests, and for
     requests of the broker to a client (``pushed``). ``micros`` counts from the arrival of the frame
-    to the answer, the wait of a long poll included.
+    to the answer, the wait of a long poll included. A call over gRPC has its name in ``rpc``, and
+    ``code`` is 0; its ``response_code`` is the status in the answer.
     """
 
     time: datetime
@@ -52,6 +55,7 @@ class JournalEntry:
     response_code: int | None
     remark: str | None
     micros: int | None
+    rpc: str | None = None
 
     @property
     def topic(self) -> str | None:
@@ -65,19 +69,31 @@ class JournalEntry:
 
     def __str__(self) -> str:
         arrow = "<-" if self.pushed else "->"
-        name = _name(RequestCode, self.code)
+        name = self.rpc or f"{self.code} {_name(RequestCode, self.code)}"
+        codes = ResponseCode if self.rpc is None else RpcStatus
         told = " ".join(f"{key}={_short(value)}" for key, value in self.fields.items())
         if self.pushed:
             end = "pushed"
         elif self.response_code is not None:
-            end = f"{self.response_code} {_name(ResponseCode, self.response_code)}"
-            end += f" ({self.remark})" if self.remark and self.response_code else ""
+            end = f"{self.response_code} {_name(codes, self.response_code)}"
+            is_told = self.response_code not in {ResponseCode.SUCCESS, RpcStatus.OK}
+            end += f" ({self.remark})" if self.remark and is_told else ""
             end += f" {self.micros} us"
         else:
             end = "oneway" if self.oneway else "no answer yet"
         who = self.client_id or f"connection {self.connection}"
         when = self.time.strftime("%H:%M:%S.%f")[:-3]
-        return f"{when} {self.endpoint} {who} {arrow} {self.code} {name} [{told}] = {end}"
+        return f"{when} {self.endpoint} {who} {arrow} {name} [{told}] = {end}"
+
+
+@frozen
+class RpcHeader:
+    """What is kept of a call over gRPC: its name, what its client is, its values as texts."""
+
+    rpc: Rpc
+    language: str
+    version: str
+    fields: dict[str, str]
 
 
 @define(eq=False)
@@ -87,7 +103,7 @@ class Exchange:
     endpoint: str
     connection: Peer
     serialize_type: int
-    header: bytes | RemotingCommand
+    header: bytes | RemotingCommand | RpcHeader
     body_size: int
     at_ms: int
     started_ns: int
@@ -99,6 +115,8 @@ class Exchange:
     def entry(self) -> JournalEntry:
         """Decode the header now, and show everything but secrets."""
         header = self.header
+        if isinstance(header, RpcHeader):
+            return self._entry_of_call(header)
         if isinstance(header, RemotingCommand):
             command = header
         else:
@@ -124,6 +142,26 @@ class Exchange:
             micros=self.micros,
         )
 
+    def _entry_of_call(self, header: RpcHeader) -> JournalEntry:
+        version = {"clientVersion": header.version} if header.version else {}
+        return JournalEntry(
+            time=instant(self.at_ms),
+            endpoint=self.endpoint,
+            connection=self.connection.id,
+            client_id=self.connection.client_id,
+            language=header.language,
+            version=0,
+            code=0,
+            fields=header.fields | version,
+            body_size=self.body_size,
+            oneway=False,
+            pushed=self.pushed,
+            response_code=self.response_code,
+            remark=self.remark,
+            micros=self.micros,
+            rpc=header.rpc.value,
+        )
+
 
 class Journal:
     """The last 10,000 requests of one broker and its name server, oldest first.
@@ -137,7 +175,8 @@ class Journal:
 
     def __repr__(self) -> str:
         last = next(iter(self._entries(1)), None)
-        newest = "" if last is None else f", the last {_name(RequestCode, last.code)}"
+        name = None if last is None else last.rpc or _name(RequestCode, last.code)
+        newest = "" if name is None else f", the last {name}"
         return f"<journal: {len(self._ring)} requests{newest}>"
 
     def __len__(self) -> int:
@@ -153,13 +192,14 @@ class Journal:
     ) -> list[JournalEntry]:
         """Return the entries that match every given filter, in order of arrival.
 
-        ``code`` is a request code or its name, such as ``"PULL_MESSAGE"``; ``client`` is a
-        client id, or the beginning of one. Raises ``ConfigError`` for an unknown name.
+        ``code`` is a request code or its name, such as ``"PULL_MESSAGE"``, or the name of a call
+        over gRPC, such as ``"SendMessage"``; ``client`` is a client id, or the beginning of one.
+        Raises ``ConfigError`` for an unknown name.
         """
-        wanted = None if code is None else code_of(RequestCode, code)
+        wanted = None if code is None else asked_for(code)
         found = []
         for entry in self._entries():
-            if wanted is not None and entry.code != wanted:
+            if wanted is not None and wanted != (entry.rpc or entry.code):
                 continue
             if topic is not None and entry.topic != topic:
                 continue
@@ -202,12 +242,20 @@ def shortened(command: RemotingCommand) -> RemotingCommand:
     )
 
 
-def first_field(fields: dict[str, str], names: tuple[str, ...]) -> str | None:
+def first_field(fields: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     """Return the first of these header fields that is there."""
     return next((fields[name] for name in names if name in fields), None)
 
 
-def code_of(kind: type[RequestCode | ResponseCode], code: int | str) -> int:
+def asked_for(code: int | str) -> int | Rpc:
+    """Return what a test means by a request code, its name, or the name of a call over gRPC.
+
+    Raises ``ConfigError`` naming the nearest for an unknown name.
+    """
+    return Rpc(code) if code in _RPC_NAMES else code_of(RequestCode, code)
+
+
+def code_of(kind: type[RequestCode | ResponseCode | RpcStatus], code: int | str) -> int:
     """Return the number of a code that a test gives as a number or by its member name.
 
     Raises ``ConfigError`` naming the nearest for an unknown name. Any number is good: a test may
@@ -220,7 +268,8 @@ def code_of(kind: type[RequestCode | ResponseCode], code: int | str) -> int:
         return int(names[code])
     close: list[str] = []
     if isinstance(code, str):
-        close = get_close_matches(code.upper(), names, n=3)
+        close = [one for one in _RPC_NAMES if one.lower() == code.lower() and kind is RequestCode]
+        close = close or get_close_matches(code.upper(), names, n=3)
         close = close or [name for name in names if code and code.upper() in name][:3]
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     example = next(iter(names))
@@ -233,7 +282,7 @@ def _short(value: str, limit: int = 80) -> str:
     return value if len(value) <= limit else f"{value[: limit - 1]}…"
 
 
-def _name(kind: type[RequestCode | ResponseCode | LanguageCode], number: int) -> str:
+def _name(kind: type[RequestCode | ResponseCode | LanguageCode | RpcStatus], number: int) -> str:
     try:
         return kind(number).name
     except ValueError:

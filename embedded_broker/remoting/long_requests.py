@@ -11,7 +11,7 @@ what is asked. Read on:
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.refusals import OVERLOAD, Reason, Refused
@@ -27,7 +27,11 @@ WAITING_MAX: Final = 64
 STEPS_AT_ONCE: Final = 256
 """So many steps of a small request are done where it was received; each takes some 10 us."""
 
+_Result = TypeVar("_Result")
+
 # Any: what a call gives is known to the work that yields it.
+Steps = Generator[Callable[[], Any] | None, Any, _Result]
+"""Work that ends with a result; the answer to a request, if it is `Work`."""
 Work = Generator[Callable[[], Any] | None, Any, RemotingCommand]
 
 
@@ -35,7 +39,7 @@ def elsewhere() -> None:
     """Stand for: what follows takes long. Work that yields this goes on on the other thread."""
 
 
-def do_at_once(work: Work) -> RemotingCommand | None:
+def do_at_once(work: Steps[_Result]) -> _Result | None:
     """Do the steps where we are, inside the door; None when they are too many to do all here.
 
     They are counted, not timed: the same requests have the same course on any machine.
@@ -51,7 +55,7 @@ def do_at_once(work: Work) -> RemotingCommand | None:
     return None
 
 
-def do_in_turns(door: Door, work: Work) -> RemotingCommand:
+def do_in_turns(door: Door, work: Steps[_Result]) -> _Result:
     """Do the steps that are left, from outside: the door is given back when its time is used up."""
     result = None
     try:

@@ -6,9 +6,9 @@ them. The test's own ``broker.send`` is never hit. Must not know: what a request
 there is a fault, and ``embedded_broker/api/faults.py`` for the disk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Self
+from typing import Any, Final, Protocol, Self
 
 from attrs import define, field
 
@@ -17,18 +17,31 @@ from embedded_broker.remoting.journal import (
     GROUP_FIELDS,
     TOPIC_FIELDS,
     Exchange,
+    asked_for,
     code_of,
     first_field,
 )
 from embedded_broker.remoting.requests import Request
+from embedded_broker.tables.peer import Peer
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.rpc import Rpc, RpcStatus
 
 CHOSEN_MAX: Final = 10_000
 """Requests under way whose answer is to go wrong; those of ended connections leave first."""
 _HEADER_AT: Final = 8
 """Where the header of a frame begins, behind its two lengths."""
 
+GRPC_STATUSES: Final = frozenset(
+    {
+        *("CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
+        *("ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION"),
+        *("ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"),
+        "UNAUTHENTICATED",
+    }
+)
+_OF_REMOTING: Final = frozenset({"respond"})
+"""Verbs that mean something else in each protocol."""
 _NOTHING: Final = "has no verb yet: respond, delay, drop, drop_response, close or corrupt"
 
 
@@ -42,7 +55,7 @@ class Fault:
     """
 
     _faults: "RequestFaults"
-    code: int | None
+    code: int | Rpc | None
     _topic: str | None
     _group: str | None
     _client: str | None
@@ -64,7 +77,8 @@ class Fault:
             about.append(f"nth={self._nth}")
         verb = self.verb or ("delay" if self.delay_ms else _NOTHING)
         try:
-            name = "None" if self.code is None else RequestCode(self.code).name
+            code = self.code
+            name = RequestCode(code).name if isinstance(code, int) else str(code)
         except ValueError:
             name = str(self.code)
         return f"<fault on({', '.join([name, *about])}).{verb}, {self.hits} hits>"
@@ -72,9 +86,23 @@ class Fault:
     # -- verbs ----------------------------------------------------------------------------------
 
     def respond(self, code: int | str, remark: str = "a test asked for this answer") -> Self:
-        """Answer with this response code, or its name, instead of handling the request."""
-        self.response = (code_of(ResponseCode, code), remark)
+        """Answer with this response code, or its name, instead of handling the request.
+
+        To a call over gRPC the answer is a status, such as ``42900`` or ``"TOO_MANY_REQUESTS"``.
+        """
+        kind = RpcStatus if isinstance(self.code, Rpc) else ResponseCode
+        self.response = (code_of(kind, code), remark)
         return self._does("respond")
+
+    def abort(self, status: str = "UNAVAILABLE") -> Self:
+        """End a call over gRPC with a status of gRPC itself, by its name."""
+        if not isinstance(self.code, Rpc):
+            limit = "a call over gRPC, such as faults.on('SendMessage'): others know no such status"
+            raise ConfigError("abort", status, limit)
+        if status not in GRPC_STATUSES:
+            raise ConfigError("abort", status, "one of " + ", ".join(sorted(GRPC_STATUSES)))
+        self.response = (0, status)
+        return self._does("abort")
 
     def delay(self, seconds: float) -> Self:
         """Handle the request later, by the session clock. Another verb may be added."""
@@ -136,17 +164,20 @@ class Fault:
 
     # -- what the endpoint asks -------------------------------------------------------------------
 
-    def takes(self, request: Request, *, namesrv: bool = False) -> bool:
+    def takes(
+        self, code: int | Rpc, fields: Mapping[str, str], client_id: str, *, namesrv: bool = False
+    ) -> bool:
         """Count a request if it is one of those meant; say whether it goes wrong.
 
-        A fault about any request is about the broker's, not about the name server's.
+        A fault about any request is about the broker's, not about the name server's. Of calls over
+        gRPC it is only if what it does is the same for all protocols.
         """
-        fields = request.command.ext_fields
+        is_other = self.verb in _OF_REMOTING and isinstance(code, Rpc)
         if (
-            (namesrv if self.code is None else request.command.code != self.code)
+            (namesrv or is_other if self.code is None else code != self.code)
             or (self._topic is not None and first_field(fields, TOPIC_FIELDS) != self._topic)
             or (self._group is not None and first_field(fields, GROUP_FIELDS) != self._group)
-            or (self._client is not None and request.connection.client_id != self._client)
+            or (self._client is not None and client_id != self._client)
         ):
             return False
         self._seen += 1
@@ -156,13 +187,21 @@ class Fault:
         return True
 
 
+class Faulted(Protocol):
+    """Where requests come in that may go wrong."""
+
+    @property
+    def interceptors(self) -> "list[Any]":  # Any: what each protocol calls an interceptor
+        """Who is asked about every request."""
+
+
 @define(eq=False)
 class RequestFaults:
     """All faults of one broker's addresses; an ``Interceptor`` of their endpoints."""
 
     _faults: tuple[Fault, ...] = field(default=(), init=False)
     _asked: list[Fault] = field(factory=list, init=False)
-    _endpoints: tuple[Endpoint, ...] = field(default=(), init=False)
+    _endpoints: "tuple[Faulted, ...]" = field(default=(), init=False)
     _chosen: dict[Exchange, Fault] = field(factory=dict, init=False)
 
     def on(
@@ -177,7 +216,7 @@ class RequestFaults:
         """Choose requests with a code, or any; see ``Faults.on``."""
         if nth < 1:
             raise ConfigError("nth", nth, "1 or more: the first request is number 1")
-        number = None if code is None else code_of(RequestCode, code)
+        number = None if code is None else asked_for(code)
         fault = Fault(self, number, topic, group, client, nth)
         self._asked.append(fault)
         return fault
@@ -187,7 +226,7 @@ class RequestFaults:
         """The faults that were asked for, also those that have ended."""
         return list(self._asked)
 
-    def attach(self, *endpoints: Endpoint) -> None:
+    def attach(self, *endpoints: "Faulted") -> None:
         """Let these endpoints ask, instead of those of an earlier life."""
         self._endpoints = endpoints
         self._chosen.clear()
@@ -226,13 +265,21 @@ class RequestFaults:
 
     # -- what the endpoint asks, under the door ---------------------------------------------------
 
+    def choose(
+        self, code: int | Rpc, fields: Mapping[str, str], peer: Peer, *, namesrv: bool = False
+    ) -> Fault | None:
+        """Give the fault that a request of a peer meets; the test's own meet none."""
+        if peer.is_own:
+            return None
+        of = (code, fields, peer.client_id)
+        return next((one for one in self._faults if one.takes(*of, namesrv=namesrv)), None)
+
     def incoming(self, endpoint: Endpoint, request: Request) -> Callable[[], None] | None:
         """Give what happens instead of handling the request, when a fault fits it."""
-        connection = request.connection
-        if connection.is_own:
-            return None
-        namesrv = endpoint.is_namesrv
-        fault = next((one for one in self._faults if one.takes(request, namesrv=namesrv)), None)
+        connection, command, _ = request
+        fault = self.choose(
+            command.code, command.ext_fields, connection, namesrv=endpoint.is_namesrv
+        )
         if fault is None:
             return None
         if not fault.delay_ms:

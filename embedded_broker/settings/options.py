@@ -14,6 +14,7 @@ OptionValue = int | bool | str
 
 INT32_MAX: Final = 2_147_483_647
 BYTES_MAX: Final = 1 << 50
+CENTURY_MS: Final = 36_525 * 86_400_000
 LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 PRECISIONS: Final = (100, 200, 500, 1000)
 
@@ -282,8 +283,10 @@ _TOPICS_AND_GROUPS = (
     Option(
         "maxDelayTimeMills",
         86_400_000,
-        "of the proxy: longest delay in ms; used with limits=proxy; 0 or less: no limit",
+        "of the proxy: longest delay in ms; used with limits=proxy and for gRPC clients; 0 or "
+        "less: no limit",
         low=-1,
+        high=CENTURY_MS,
     ),
     Option("useDelayLevel", False, "of the proxy: delays of gRPC use levels", fixed=True),
     Option("brokerPermission", 6, "what clients may do: 4 read, 2 write, 6 both", high=7),

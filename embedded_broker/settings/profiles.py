@@ -180,7 +180,11 @@ LIMITS: dict[str, Limits] = {
     "proxy": Limits(name="proxy", proxy_delay=True, checks_types=True),
     "aliyun": Limits(
         name="aliyun",
-        options={"timerMaxDelaySec": 3_456_000, "fileReservedTime": 168},
+        options={
+            "timerMaxDelaySec": 3_456_000,
+            "maxDelayTimeMills": 3_456_000_000,
+            "fileReservedTime": 168,
+        },
         longest_delay_excluded=True,
     ),
 }

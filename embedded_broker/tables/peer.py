@@ -48,6 +48,8 @@ class Peer(ABC):
 
     is_own = False
     mailbox: object = None
+    asks_always = True
+    """Whether a consumer asks for messages all the time, or only when its program wants some."""
 
     __slots__ = (
         "__weakref__",

@@ -19,6 +19,7 @@ ORDERED_REVIVE_QUEUE: Final = 999
 _V1: Final = "_"
 _V2: Final = "+"
 _ITEMS_MIN: Final = 6
+_ITEMS_OF_MESSAGE: Final = 8
 _ITEMS_OF_LINE: Final = 3
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 """What a message's topic is, in handles and offsets."""
@@ -130,6 +131,35 @@ class PopHandle(NamedTuple):
         places = [_number(items, at) if at < len(items) else None for at in (6, 7)]
         start, pop_time, invisible, revive_queue = numbers
         return cls(start, pop_time, invisible, revive_queue, items[4], items[5], *places)
+
+
+class Receipt(NamedTuple):
+    """A handle as gRPC clients get it: with the place of the message in the commit log.
+
+    >>> Receipt.parse("7 1700000000000 60000 3 0 broker-a 1 9 4711").commit_log_offset
+    4711
+    """
+
+    handle: PopHandle
+    queue_id: int
+    offset: int
+    commit_log_offset: int = -1
+
+    def text(self) -> str:
+        """Write the receipt handle: nine items."""
+        return f"{self.handle.text()} {self.commit_log_offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read eight items or more. Raises ValueError that says what is wrong."""
+        items = text.split(" ")
+        if len(items) < _ITEMS_OF_MESSAGE:
+            raise ValueError(f"it has {len(items)} items, not {_ITEMS_OF_MESSAGE} or more")
+        handle = PopHandle.parse(text)
+        if handle.queue_id is None or handle.offset is None:
+            raise ValueError("it names no message")
+        place = _number(items, _ITEMS_OF_MESSAGE) if len(items) > _ITEMS_OF_MESSAGE else -1
+        return cls(handle, handle.queue_id, handle.offset, place)
 
 
 def _number(items: Sequence[str], at: int) -> int:

@@ -17,7 +17,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("control",),
         ("api", "inspector"),
         ("lifecycle",),
-        ("namesrv", "ha"),
+        ("namesrv", "ha", "grpc"),
         ("remoting",),
         ("core",),
         ("timer",),

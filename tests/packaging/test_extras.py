@@ -25,6 +25,7 @@ SILENT = {"fast"}
 PROGRAMS = {
     "control": ["control"],
     "fast": ["fast"],
+    "grpc": ["grpc_client"],
     "lz4": ["compressed", "lz4"],
     "metrics": ["metrics"],
     "otel": ["otel"],

@@ -54,6 +54,8 @@ class Settings:
     _health: DiskHealth
     _arguments: dict[str, str]
     """What `EmbeddedBroker(...)` was given, under RocketMQ's names for it."""
+    _new_type: str = ""
+    """The `message.type` of topics that the owner creates and says nothing of it."""
     _changes: int = field(default=0, init=False)
     _changed_ms: int = field(init=False)
 
@@ -88,6 +90,8 @@ class Settings:
         try:
             changes = parse_attributes(attributes if by_owner or profile.topic_attributes else None)
             if by_owner:
+                if self._new_type and name not in self._topics:
+                    changes.setdefault("+message.type", self._new_type)
                 changes = self._new_in(self._topics.get(name), changes)
             mixed_allowed = self._config.flag("enableMixedMessageType")
             if changes.get("+message.type") == _MIXED and not mixed_allowed:

@@ -74,9 +74,39 @@ class Acks:
         elif within:
             self._ack_all(one._replace(offset=-1), within)
 
-    def hide_longer(self, one: Hidden, invisible_ms: int) -> HiddenUntil | None:
+    def is_open(self, one: Hidden) -> bool:
+        """Say whether a handle is in force: its message is hidden by it, and was not acked.
+
+        The original does not look.
+        """
+        handle = one.handle
+        if handle.pop_time_ms + handle.invisible_ms <= self._clock.now_ms:
+            return False
+        if handle.is_ordered:
+            return self._ordered.table.holds(
+                one.group,
+                one.topic,
+                one.queue_id,
+                one.offset,
+                handle.pop_time_ms,
+                handle.pop_time_ms + handle.invisible_ms,
+            )
+        name = PopKey(
+            one.topic,
+            one.group,
+            one.queue_id,
+            handle.start_offset,
+            handle.pop_time_ms,
+            handle.broker_name,
+        )
+        return self._revive.holds(name, one.offset)
+
+    def hide_longer(
+        self, one: Hidden, invisible_ms: int, holder: Peer | None = None
+    ) -> HiddenUntil | None:
         """Let a message come back so much later than now; its old handle is of no use any more.
 
+        Its consumer is done with it until then, unless it is still in the hands of a ``holder``.
         None for a message of an ordered pop that the group has passed already.
         """
         self._checks.handed_out(one.topic, one.queue_id, one.offset, one.peer, end_counts=False)
@@ -100,7 +130,8 @@ class Acks:
             start_offset=one.offset,
             topic=one.topic,
         )
-        self._revive.hide(point, handle.revive_queue, put_off=True)
+        put_off = holder is None
+        self._revive.hide(point, handle.revive_queue, put_off=put_off, holder=holder)
         self._ack_all(one, None)
         return HiddenUntil(point.pop_time_ms, point.invisible_ms, handle.revive_queue)
 

@@ -34,6 +34,8 @@ class Pop:
     expression_type: str | None = None
     is_ordered: bool = False
     attempt_id: str | None = None
+    is_cancelled: bool = field(default=False, init=False)
+    """Whether nobody waits for the answer any more; see `Taking.cancel`."""
 
 
 @define(slots=True, eq=False)

@@ -128,6 +128,8 @@ class ReviveService:
     _order: Iterator[int] = field(factory=count, init=False)
     _turns: Iterator[int] = field(factory=count, init=False)
     _captured: _Progress | None = field(default=None, init=False)
+    _loaded_ms: int = field(default=0, init=False)
+    """When a store was loaded that held something."""
 
     @property
     def topic(self) -> str:
@@ -136,6 +138,8 @@ class ReviveService:
 
     def load(self) -> None:
         """Find what is hidden in the store, and listen from now on."""
+        is_new = not self._store.log.max_offset
+        self._loaded_ms = 0 if is_new else self._clock.now_ms
         for queue_id in range(self.queues):
             queue = self._store.consume_queue(self.topic, queue_id)
             if queue is None:
@@ -164,6 +168,16 @@ class ReviveService:
     def is_taken(self, key: PopKey) -> bool:
         """Say whether a check point of this name is open, or on its way to the revive topic."""
         return key in self._points
+
+    def holds(self, key: PopKey, offset: int) -> bool:
+        """Say whether a message is hidden by the check point of this name.
+
+        Of a pop before the last start that is not known until the check point arrives: it counts.
+        """
+        if key not in self._points:
+            return key.pop_time_ms <= self._loaded_ms
+        found = self._points[key]
+        return found is not None and any(offset == at for _, at in found.open_offsets())
 
     def hide(
         self,

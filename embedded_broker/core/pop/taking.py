@@ -82,7 +82,8 @@ class Taking:
         def answer(is_over: bool) -> bool:
             return self._look_again(waiter, pop, reply, is_over)
 
-        waiter = Waiter(pop.peer, pop.group, self._places.awaited(pop), wanted, answer)
+        awaited = self._places.awaited(pop)
+        waiter = Waiter(pop.peer, pop.group, awaited, wanted, answer, asked=pop)
         waiter.place = place_of(pop.group, pop.topic, pop.queue_id)
         if not self._places.has_room(waiter.place) or not self.waiters.add(waiter, pop.wait_ms):
             popped.is_full = True
@@ -91,9 +92,14 @@ class Taking:
             self._go_on_soon(pop)
         return None
 
+    def cancel(self, pop: Pop) -> None:
+        """Let a pop that waits get no answer any more, and take nothing."""
+        pop.is_cancelled = True
+        (self.heir or self).waiters.cancel(pop.peer, pop)
+
     def _pop_again(self, pop: Pop, reply: Reply) -> None:
         """Go on with a pop for which a message was judged outside."""
-        if pop.peer.closed:
+        if pop.peer.closed or pop.is_cancelled:
             return
         outcome: Popped | Refused | None
         try:
@@ -299,6 +305,8 @@ class Taking:
     def _look_again(self, waiter: Waiter, pop: Pop, reply: Reply, is_over: bool) -> bool:
         """Answer a pop that waited; false when nothing was found, and it may wait on."""
         outcome: Popped | Refused | None
+        if pop.is_cancelled:
+            return True
         try:
             if self.heir is not None:
                 outcome = self.heir.pop(pop, reply)

@@ -85,6 +85,7 @@ class OpenHalf(NamedTuple):
     immunity_ms: int | None
     since_ms: int
     """When its first copy was stored, as far as this process knows."""
+    unique_key: str
 
 
 class Progress(NamedTuple):
@@ -121,6 +122,8 @@ class TransactionalMessageService:
     changes: int = field(default=0, init=False)
     """Counts what may have brought the next deadline nearer, for the clock driver."""
     _open: OrderedDict[int, OpenHalf] = field(factory=OrderedDict, init=False)
+    _keys: dict[str, int] = field(factory=dict, init=False)
+    """The open half message of each UNIQ_KEY, the latest of several."""
     _heap: list[tuple[int, int]] = field(factory=list, init=False)
     _asked_in_jump: list[int] = field(factory=list, init=False)
     _asks_in_jump: bool = field(default=False, init=False)
@@ -147,7 +150,7 @@ class TransactionalMessageService:
         """Find the open transactions in the store, and listen from now on."""
         found = self._read_halves(self._read_marks())
         for offset, half in found.items():
-            self._open[offset] = half
+            self._note(offset, half)
             self._push(self._due_ms(half), offset)
         self._known_as = {old: new for old, new in self._known_as.items() if new in found}
         self._store.listen(HALF_TOPIC, self._on_arrival)
@@ -201,11 +204,22 @@ class TransactionalMessageService:
             arrival.properties,
             stored_ms if self._since_ms is None else self._since_ms,
         )
-        self._open[arrival.queue_offset] = half
+        self._note(arrival.queue_offset, half)
         if self._asks_in_jump:
             self._asked_in_jump.append(arrival.queue_offset)
         else:
             self._push(self._due_ms(half), arrival.queue_offset)
+
+    def _note(self, offset: int, half: OpenHalf) -> None:
+        self._open[offset] = half
+        if half.unique_key:
+            self._keys[half.unique_key] = offset
+
+    def _forget(self, offset: int) -> None:
+        """Forget a half message that has ended, or has a newer copy."""
+        half = self._open.pop(offset, None)
+        if half is not None and self._keys.get(half.unique_key) == offset:
+            del self._keys[half.unique_key]
 
     def _due_ms(self, half: OpenHalf) -> int:
         if half.checks:
@@ -227,6 +241,13 @@ class TransactionalMessageService:
         """Read the half message at an offset; None when no half message begins there."""
         record = self._store.queued(commit_log_offset)
         return record if record is not None and record.topic == HALF_TOPIC else None
+
+    def find_open(self, unique_key: str) -> MessageRecord | None:
+        """Read the open half message with this UNIQ_KEY; None when there is none."""
+        offset = self._keys.get(unique_key)
+        if offset is None or not self._waits(offset):
+            return None
+        return self.find(self._open[offset].offset_py)
 
     def resume(self, commit_log_offset: int, demand: Callable[[MessageRecord], None]) -> None:
         """Ask again about a half message that was given up; refuses what is none.
@@ -286,7 +307,7 @@ class TransactionalMessageService:
             return False
         self._known_as.pop(queue_offset, None)
         for offset in offsets:
-            self._open.pop(offset, None)
+            self._forget(offset)
             self._unmarked.pop(offset, None)
         self._pass_mark(result.queue_offset, max(offsets))
         return True
@@ -328,7 +349,7 @@ class TransactionalMessageService:
         if record is None:
             self.counters["unreadable"] += 1
             logger.warning("half message %d is no longer in the log: it is given up", offset)
-            del self._open[offset]
+            self._forget(offset)
             return False
         if half.checks >= self._check_max or self._age_ms(half, now_ms) > self._reserved_ms:
             return self._park(offset, record, now_ms)
@@ -346,7 +367,7 @@ class TransactionalMessageService:
         if not result.ok:
             self._push(now_ms + self._interval_ms, offset)
             return False
-        self._open.pop(offset, None)
+        self._forget(offset)
         if producer is None:
             self.counters["no producer"] += 1
             return True
@@ -517,5 +538,10 @@ def _open_half(
     offset_py: int, stored_ms: int, properties: Mapping[str, str], since_ms: int
 ) -> OpenHalf:
     return OpenHalf(
-        offset_py, check_times(properties), stored_ms, custom_immunity_ms(properties), since_ms
+        offset_py,
+        check_times(properties),
+        stored_ms,
+        custom_immunity_ms(properties),
+        since_ms,
+        properties.get(Prop.UNIQ_KEY, ""),
     )

@@ -5,7 +5,7 @@ are there from the start and creation on first use. This module knows no live cl
 `registry.py`) and no request; request 200 is in `remoting/handlers/admin/admin_broker.py`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -31,6 +31,8 @@ class GroupTable(VersionedTable):
             name: SubscriptionGroupConfig(group_name=name) for name in READY_MADE_GROUPS
         }
         self._forbidden: dict[str, dict[str, int]] = {}
+        self.listeners: list[Callable[[str], None]] = []
+        """Called under the door with the name of a group whose settings are new or changed."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._groups
@@ -67,6 +69,8 @@ class GroupTable(VersionedTable):
         """Create or replace the settings of a group."""
         self._groups[group.group_name] = group
         self.note_change(group.group_name)
+        for listener in self.listeners:
+            listener(group.group_name)
 
     def remove(self, name: str) -> None:
         """Forget the settings of a group; a member that is there makes it anew."""

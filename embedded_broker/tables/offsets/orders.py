@@ -126,6 +126,15 @@ class OrderTable(Table):
         self.note_change((group, topic))
         return block.next_offset
 
+    def holds(
+        self, group: str, topic: str, queue_id: int, offset: int, pop_time_ms: int, until_ms: int
+    ) -> bool:
+        """Say whether a pop of that time still has a message, until exactly then."""
+        block = self.find(group, topic, queue_id)
+        if block is None or block.pop_time_ms != pop_time_ms:
+            return False
+        return (offset, until_ms) in block.waiting()
+
     def show_again(
         self, group: str, topic: str, queue_id: int, offset: int, pop_time_ms: int, at_ms: int
     ) -> None:

@@ -37,6 +37,12 @@ def control() -> None:
     EmbeddedBroker(control=True)
 
 
+def grpc_endpoint() -> None:
+    from embedded_broker import EmbeddedBroker
+
+    EmbeddedBroker(grpc=True)
+
+
 def lz4() -> None:
     from rocketmq_py.protocol.compression import compress
     from rocketmq_py.protocol.sysflag import CompressionType
@@ -85,6 +91,7 @@ WANTS: dict[str, tuple[Callable[[], None], ...]] = {
     "cli": (terminal,),
     "containers": (container, container_backend),
     "control": (control,),
+    "grpc": (grpc_endpoint,),
     "lz4": (lz4,),
     "metrics": (metrics,),
     "otel": (spans,),

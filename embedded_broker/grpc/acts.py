@@ -1,0 +1,92 @@
+"""What calls of gRPC clients use of one broker.
+
+Answers: which parts of a broker the calls reach, and where its messages may go. Must not know:
+protobuf. Read on: ``embedded_broker/lifecycle/serving.py``, which fills it.
+"""
+
+from collections.abc import Callable, Iterator
+
+from attrs import define
+
+from embedded_broker.clocks.session import Session
+from embedded_broker.core.access.retry_owners import RetryOwners
+from embedded_broker.core.administration import Administration
+from embedded_broker.core.calls import Calls
+from embedded_broker.core.durability import Durability
+from embedded_broker.core.filters import Filters
+from embedded_broker.core.guards import Guards
+from embedded_broker.core.pop.acks import Acks
+from embedded_broker.core.pop.renewals import Renewals
+from embedded_broker.core.pop.taking import Taking
+from embedded_broker.core.produce import Produce
+from embedded_broker.core.recalls import Recalls
+from embedded_broker.core.retries import Retries
+from embedded_broker.core.transactions.ending import EndTransactions
+from embedded_broker.core.transactions.service import TransactionalMessageService
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.codes import PERM_WRITE
+
+
+@define(eq=False, kw_only=True)
+class Acts:
+    """One broker, as its gRPC clients reach it. Used under the door."""
+
+    broker_name: str
+    config: BrokerConfig
+    profile: Profile
+    clock: Clock
+    session: Session
+    topics: TopicTable
+    groups: GroupTable
+    guards: Guards
+    filters: Filters
+    retry_owners: RetryOwners
+    produce: Produce
+    retries: Retries
+    recalls: Recalls
+    transactions: TransactionalMessageService
+    endings: EndTransactions
+    taking: Taking
+    acks: Acks
+    renewals: Renewals
+    administration: Administration
+    durability: Durability
+    calls: Calls
+    do_later: Callable[[Callable[[], None]], None]
+    """Does long work on another thread; refuses while too much waits."""
+
+    def writable(self, name: str) -> TopicConfig | None:
+        """Give a topic that may be written to here."""
+        topic = self.topics.get(name)
+        allowed = self.config.int("brokerPermission") & PERM_WRITE
+        if topic is None or not allowed or not topic.perm & PERM_WRITE:
+            return None
+        return topic if topic.write_queue_nums else None
+
+
+class Brokers(dict[str, Acts]):
+    """The brokers that run behind one endpoint, by name."""
+
+    @property
+    def first(self) -> Acts:
+        """The one by whose clocks and guards calls go that are about all."""
+        return next(iter(self.values()))
+
+    def with_topic(self, name: str) -> Iterator[Acts]:
+        """Give the brokers that have a topic."""
+        return (one for one in self.values() if name in one.topics)
+
+    def writable_queues(self, topic: str) -> list[tuple[Acts, int]]:
+        """Give the queues that a message may go to, in the order of brokers and numbers."""
+        found = []
+        for name in sorted(self):
+            acts = self[name]
+            config = acts.writable(topic)
+            if config is not None:
+                found += [(acts, queue) for queue in range(config.write_queue_nums)]
+        return found

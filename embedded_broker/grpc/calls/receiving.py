@@ -1,0 +1,390 @@
+"""ReceiveMessage, AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue.
+
+After the proxy's ReceiveMessageActivity, AckMessageActivity, ChangeInvisibleDurationActivity and
+ForwardMessageToDLQActivity. A receive is a pop that waits; what is done with a message afterwards
+names it by its handle. Must not know: how messages are hidden and come back.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from attrs import define, frozen
+
+from embedded_broker.core.guards import Action, group_resource, topic_resource
+from embedded_broker.core.pop.acks import Hidden
+from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.retries import SentBack
+from embedded_broker.grpc.acts import Acts
+from embedded_broker.grpc.call import Asked, Call
+from embedded_broker.grpc.checks import check_invisible
+from embedded_broker.grpc.endpoint import GrpcEndpoint
+from embedded_broker.grpc.incoming import Names, expression_of, milliseconds
+from embedded_broker.grpc.status import Rejected, rejection
+from embedded_broker.tables.topics.attributes import takes_batches
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
+from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
+from rocketmq_py.protocol.pop_handles import PopHandle, Receipt, real_topic, retry_flag
+from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.rpc import Rpc, RpcStatus
+
+POLL_MIN_MS: Final = 5_000
+POLL_MAX_MS: Final = 20_000
+BEFORE_DEADLINE_MS: Final = 100
+"""So long before its deadline a call is answered."""
+BATCH_MAX: Final = 32
+RENEWED_MS: Final = 60_000
+"""For so long what is renewed is hidden at first."""
+ENTRIES_MAX: Final = 1024
+"""Most messages that one call acknowledges."""
+_KNOWS_POLLING_TIME: Final = (5, 0, 3)
+
+
+class _Found(NamedTuple):
+    """A popped message, and what names it from now on."""
+
+    record: MessageRecord
+    hidden: Hidden
+
+
+@frozen(kw_only=True)
+class _Wanted:
+    """What a receive asks for."""
+
+    group: str
+    topic: str
+    broker_name: str
+    batch: int
+    invisible_ms: int
+    wait_ms: int
+    kind: str
+    expression: str
+    renews: bool
+    attempt_id: str | None
+    tags: frozenset[str]
+
+
+@define(eq=False, kw_only=True)
+class ReceiveCalls:
+    """Hands out messages, and takes what consumers say of them."""
+
+    _endpoint: GrpcEndpoint
+    _names: Names
+
+    def register(self) -> None:
+        """Take over the calls of this module."""
+        readers = self._endpoint.readers
+        readers[Rpc.RECEIVE_MESSAGE] = self.receive
+        readers[Rpc.ACK_MESSAGE] = self.ack
+        readers[Rpc.CHANGE_INVISIBLE_DURATION] = self.change
+        readers[Rpc.FORWARD_TO_DEAD_LETTER_QUEUE] = self.forward
+
+    # -- receive ------------------------------------------------------------------------------
+
+    def receive(self, call: Call) -> Asked:
+        """Give messages that are hidden from now on, now or when there are some."""
+        request = call.request
+        group = self._names.group(request.group)
+        topic = self._names.topic(request.message_queue.topic)
+        invisible_ms = RENEWED_MS
+        if not request.auto_renew:
+            invisible_ms = milliseconds(request.invisible_duration, "invisible_duration")
+            check_invisible(invisible_ms)
+        kind, expression = expression_of(request.filter_expression)
+        wanted = _Wanted(
+            group=group,
+            topic=topic,
+            broker_name=request.message_queue.broker.name,
+            batch=min(max(request.batch_size, 1), BATCH_MAX),
+            invisible_ms=invisible_ms,
+            wait_ms=_wait_ms(call),
+            kind=kind,
+            expression=expression,
+            renews=request.auto_renew,
+            attempt_id=request.attempt_id or None,
+            tags=_tags(topic, kind, expression),
+        )
+        resources = (topic_resource(topic), group_resource(group))
+        return Asked(partial(self._receive, call, wanted), Action.SUB, resources)
+
+    def _receive(self, call: Call, wanted: _Wanted) -> Any:
+        acts = self._broker_of(wanted)
+        settings = acts.groups.find(wanted.group)
+        if settings is None:
+            told = f"subscription group [{wanted.group}] does not exist"
+            raise Rejected(RpcStatus.CONSUMER_GROUP_NOT_FOUND, told)
+        if takes_batches(acts.topics.get(wanted.topic)):
+            told = (
+                f"topic[{wanted.topic}] has queues of type BatchCQ, which gRPC clients cannot read"
+            )
+            raise Rejected(RpcStatus.NOT_IMPLEMENTED, told)
+        others = acts.retry_owners.beside(wanted.group, wanted.topic)
+        self._endpoint.caller(call).demand_all(Action.SUB, others)
+        pop = Pop(
+            call.client,
+            wanted.group,
+            wanted.topic,
+            -1,
+            wanted.batch,
+            wanted.invisible_ms,
+            wanted.wait_ms,
+            from_last=True,
+            expression=wanted.expression,
+            expression_type=wanted.kind,
+            is_ordered=bool(settings.consume_message_orderly),
+            attempt_id=wanted.attempt_id,
+        )
+
+        def reply(outcome: Popped | Refused) -> None:
+            try:
+                answer = self._popped(call, wanted, pop, acts.broker_name, outcome)
+            except Exception as error:  # noqa: BLE001 - whoever woke the pop must not suffer
+                self._endpoint.refuse(call, error)
+            else:
+                self._endpoint.answer(call, answer)
+
+        call.undo = partial(acts.taking.cancel, pop)
+        popped = acts.taking.pop(pop, reply)
+        if popped is None:
+            return None
+        return self._popped(call, wanted, pop, acts.broker_name, popped)
+
+    def _broker_of(self, wanted: _Wanted) -> Acts:
+        """Give the broker that is asked for, or any that has the topic."""
+        brokers = self._endpoint.brokers
+        acts = brokers.get(wanted.broker_name)
+        if acts is None or wanted.topic not in acts.topics:
+            acts = next(brokers.with_topic(wanted.topic), None)
+        if acts is None:
+            raise Rejected(RpcStatus.TOPIC_NOT_FOUND, f"topic[{wanted.topic}] does not exist")
+        return acts
+
+    def _popped(
+        self, call: Call, wanted: _Wanted, pop: Pop, broker: str, popped: Popped | Refused
+    ) -> Any:
+        """Tell a client what its pop got. After a reset it is another state that gave it."""
+        call.undo = None
+        if isinstance(popped, Refused):
+            raise popped
+        acts = self._endpoint.brokers[broker]
+        settings = acts.groups.find(wanted.group) or SubscriptionGroupConfig(wanted.group)
+        kept: list[_Found] = []
+        for one in _found(popped, pop, broker):
+            if wanted.tags and one.record.properties.get(Prop.TAGS) not in wanted.tags:
+                acts.acks.ack(one.hidden)  # of another tag that has the same hash
+            elif one.record.reconsume_times > settings.retry_max_times:
+                self._bury(call, acts, one.hidden, one.record.commit_log_offset)
+            else:
+                kept.append(one)
+        if not kept:
+            full = popped.is_full
+            code = RpcStatus.TOO_MANY_REQUESTS if full else RpcStatus.MESSAGE_NOT_FOUND
+            told = "too many receives wait" if full else "no new message"
+            return self._endpoint.answer_of(Rpc.RECEIVE_MESSAGE, code, told)
+        if wanted.renews:
+            for one in kept:
+                acts.renewals.hold(one.hidden, one.record.reconsume_times)
+        call.undo = partial(self._give_back, broker, [one.hidden for one in kept])
+        return self._told(call, kept)
+
+    def _told(self, call: Call, kept: Sequence[_Found]) -> list[Any]:
+        v2, out = self._endpoint.v2, self._endpoint.out
+        answers = [v2.ReceiveMessageResponse(status=out.ok())]
+        said = call.request.message_queue.topic
+        for record, hidden in kept:
+            receipt = Receipt(
+                hidden.handle, hidden.queue_id, hidden.offset, record.commit_log_offset
+            )
+            message = out.message(record, said.name, said.resource_namespace, receipt)
+            answers.append(v2.ReceiveMessageResponse(message=message))
+        return [*answers, self._endpoint.delivery_time()]
+
+    def _give_back(self, broker: str, given: Sequence[Hidden]) -> None:
+        """Let messages come back soon that did not reach their client."""
+        acts = self._endpoint.brokers.get(broker)
+        if acts is not None:
+            for one in given:
+                acts.renewals.end(one)
+                acts.renewals.give_back(one)
+
+    # -- what consumers say of messages -------------------------------------------------------
+
+    def ack(self, call: Call) -> Asked:
+        """Note that messages are done."""
+        request = call.request
+        group, topic = self._names.group(request.group), self._names.topic(request.topic)
+        if not 0 < len(request.entries) <= ENTRIES_MAX:
+            told = f"a call acknowledges 1 to {ENTRIES_MAX} messages, not {len(request.entries)}"
+            raise Rejected(RpcStatus.BAD_REQUEST, told)
+        resources = (topic_resource(topic), group_resource(group))
+        return Asked(partial(self._ack, call, group, topic), Action.SUB, resources)
+
+    def _ack(self, call: Call, group: str, topic: str) -> Any:
+        v2, out = self._endpoint.v2, self._endpoint.out
+        answer = v2.AckMessageResponse()
+        for entry in call.request.entries:
+            told = answer.entries.add(
+                message_id=entry.message_id, receipt_handle=entry.receipt_handle
+            )
+            try:
+                acts, first, _ = self._hidden(call, group, topic, entry.receipt_handle)
+                acts.acks.ack(acts.renewals.current(first))
+                acts.renewals.end(first)
+            except (Rejected, Refused, RocketMQError) as error:
+                rejected = rejection(error)
+                told.status.CopyFrom(out.status(rejected.code, rejected.text))
+            else:
+                told.status.CopyFrom(out.ok())
+        codes = {one.status.code for one in answer.entries}
+        code = RpcStatus.MULTIPLE_RESULTS if len(codes) > 1 else RpcStatus(codes.pop())
+        text = answer.entries[0].status.message if code >= RpcStatus.BAD_REQUEST else None
+        answer.status.CopyFrom(out.status(code, text))
+        return answer
+
+    def change(self, call: Call) -> Asked:
+        """Let a message come back at another time; a new handle names it from now on."""
+        request = call.request
+        group, topic = self._names.group(request.group), self._names.topic(request.topic)
+        resources = (topic_resource(topic), group_resource(group))
+        return Asked(partial(self._change, call, group, topic), Action.SUB, resources)
+
+    def _change(self, call: Call, group: str, topic: str) -> Any:
+        """Change it; who is refused keeps the handle, which some clients take from the answer."""
+        v2, out, request = self._endpoint.v2, self._endpoint.out, call.request
+        try:
+            text = self._changed(call, group, topic)
+        except (Rejected, Refused, RocketMQError) as error:
+            rejected = rejection(error)
+            status, text = out.status(rejected.code, rejected.text), request.receipt_handle
+        else:
+            status = out.ok()
+        return v2.ChangeInvisibleDurationResponse(status=status, receipt_handle=text)
+
+    def _changed(self, call: Call, group: str, topic: str) -> str:
+        request = call.request
+        invisible_ms = milliseconds(request.invisible_duration, "invisible_duration")
+        check_invisible(invisible_ms, least_ms=0)
+        acts, first, place = self._hidden(call, group, topic, request.receipt_handle)
+        one = acts.renewals.current(first)
+        until = acts.acks.hide_longer(one, invisible_ms)
+        acts.renewals.end(first)
+        if until is None:
+            raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, "the group is past this message")
+        start = one.handle.start_offset if one.handle.is_ordered else one.offset
+        handle = one.handle._replace(
+            start_offset=start,
+            pop_time_ms=until.pop_time_ms,
+            invisible_ms=until.invisible_ms,
+            revive_queue=until.revive_queue,
+        )
+        return Receipt(handle, one.queue_id, one.offset, place).text()
+
+    def forward(self, call: Call) -> Asked:
+        """Move a message to the dead letters of its group."""
+        request = call.request
+        group, topic = self._names.group(request.group), self._names.topic(request.topic)
+        resources = (topic_resource(topic), group_resource(group))
+        return Asked(partial(self._forward, call, group, topic), Action.SUB, resources)
+
+    def _forward(self, call: Call, group: str, topic: str) -> Any:
+        acts, first, place = self._hidden(call, group, topic, call.request.receipt_handle)
+        if place < 0:
+            raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, "the handle names no stored message")
+        self._bury(call, acts, acts.renewals.current(first), place)
+        acts.renewals.end(first)
+        v2 = self._endpoint.v2
+        return v2.ForwardMessageToDeadLetterQueueResponse(status=self._endpoint.out.ok())
+
+    def _bury(self, call: Call, acts: Acts, one: Hidden, place: int) -> None:
+        """Copy a message to the dead letters, then be done with it."""
+        back = SentBack(place, one.group, -1, 0, names_origin=True)
+        copy = acts.retries.copy(back, self._endpoint.caller(call))
+        if copy is not None:
+            outcome = acts.produce.copy(copy)
+            if not outcome.is_stored:
+                raise Refused(outcome.reason or Reason.FAILED, outcome.remark or "it is not stored")
+        acts.acks.ack(one)
+
+    def _hidden(self, call: Call, group: str, topic: str, text: str) -> tuple[Acts, Hidden, int]:
+        """Give what a handle names: its broker, its message by its first handle, and its place.
+
+        Refuses a handle that is none, is of another group or topic, or is in force no more.
+        """
+        try:
+            receipt = Receipt.parse(text)
+            handle = receipt.handle
+            name = real_topic(topic, group, handle.flag)
+        except ValueError as error:
+            told = f"receipt handle {text[:200]!r} is wrong: {error}"
+            raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, told) from error
+        acts = self._endpoint.brokers.get(handle.broker_name)
+        if acts is not None:
+            first = Hidden(call.client, group, name, receipt.queue_id, receipt.offset, handle)
+            if acts.acks.is_open(acts.renewals.current(first)):
+                return acts, first, receipt.commit_log_offset
+        told = f"receipt handle {text[:200]!r} has run out, or is of another group or topic"
+        raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, told)
+
+
+def _found(popped: Popped, pop: Pop, broker: str) -> Iterator[_Found]:
+    """Give what was popped, each with the handle that names it."""
+    records = decode_records(b"".join(popped.buffers), check_crc=False)
+    times = {(one.topic, one.queue_id, one.offset): one.times for one in popped.order_counts}
+    places = ((one, offset) for one in popped.portions for offset in one.offsets)
+    for record, (portion, offset) in zip(records, places, strict=True):
+        handle = PopHandle(
+            portion.start_offset,
+            popped.pop_time_ms,
+            popped.invisible_ms,
+            popped.revive_queue,
+            retry_flag(portion.topic),
+            broker,
+            portion.queue_id,
+            offset,
+        )
+        if pop.is_ordered:
+            queue = (portion.topic, portion.queue_id)
+            record.reconsume_times = times.get((*queue, offset), times.get((*queue, None), 0))
+        yield _Found(
+            record, Hidden(pop.peer, pop.group, portion.topic, portion.queue_id, offset, handle)
+        )
+
+
+def _tags(topic: str, kind: str, expression: str) -> frozenset[str]:
+    """Give the tags that are wanted; none where every message is, and for expressions of SQL."""
+    if kind != TAG:
+        return frozenset()
+    try:
+        return SubscriptionData.parse(topic, expression, 0).tags_set
+    except RocketMQError as error:
+        raise Rejected(RpcStatus.ILLEGAL_FILTER_EXPRESSION, str(error)) from error
+
+
+def _wait_ms(call: Call) -> int:
+    """Give for how long a receive waits; refuses one whose client waits too short."""
+    request, remaining_ms = call.request, call.remaining_ms
+    if request.HasField("long_polling_timeout"):
+        poll_ms = milliseconds(request.long_polling_timeout, "long_polling_timeout")
+    elif remaining_ms is not None:
+        poll_ms = remaining_ms - call.client.request_timeout_ms // 2
+    else:
+        poll_ms = 0
+    poll_ms = min(max(poll_ms, POLL_MIN_MS), POLL_MAX_MS)
+    if remaining_ms is None:
+        return poll_ms
+    if poll_ms > remaining_ms:
+        if remaining_ms < POLL_MIN_MS:
+            is_known = _version(call.metadata.version) >= _KNOWS_POLLING_TIME
+            code = RpcStatus.ILLEGAL_POLLING_TIME if is_known else RpcStatus.BAD_REQUEST
+            told = f"the deadline is in {remaining_ms} ms: at least {POLL_MIN_MS} are needed"
+            raise Rejected(code, told)
+        poll_ms = remaining_ms
+    return min(poll_ms, remaining_ms - BEFORE_DEADLINE_MS)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    words = text.split(".")[:3]
+    return tuple(int(word) for word in words if word.isascii() and word.isdecimal())

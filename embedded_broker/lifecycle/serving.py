@@ -1,0 +1,147 @@
+"""How gRPC clients reach brokers that run together.
+
+Answers: which parts of a broker their calls use, and in which order the endpoint begins and ends.
+The room that needs the extra ``grpc`` is loaded here, when somebody asks for it. Must not know:
+protobuf. Read on: ``embedded_broker/grpc/endpoint.py``, ``runtime.py`` for who starts it.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from embedded_broker.door import Door
+from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.namesrv.name_server import NameServer
+from embedded_broker.remoting.journal import Journal
+from embedded_broker.settings.grpc import Certificates, GrpcOptions
+
+if TYPE_CHECKING:
+    from embedded_broker.grpc.acts import Acts
+    from embedded_broker.grpc.calls.members import ClientWire, MemberCalls
+    from embedded_broker.grpc.endpoint import GrpcEndpoint
+    from embedded_broker.grpc.server import GrpcServer
+
+
+@define(eq=False, kw_only=True)
+class GrpcFace:
+    """The gRPC endpoint of brokers that run together; one in each life of theirs."""
+
+    _options: GrpcOptions
+    _door: Door
+    _journal: Journal
+    _namesrv: NameServer
+    _host: str
+    _certificates: Certificates | None = None
+    _endpoint: "GrpcEndpoint" = field(init=False)
+    _members: "MemberCalls" = field(init=False)
+    _server: "GrpcServer | None" = field(default=None, init=False)
+    _wires: "dict[str, ClientWire]" = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        from embedded_broker.grpc.calls.members import MemberCalls
+        from embedded_broker.grpc.calls.receiving import ReceiveCalls
+        from embedded_broker.grpc.calls.routes import RouteCalls
+        from embedded_broker.grpc.calls.sending import SendCalls
+        from embedded_broker.grpc.endpoint import GrpcEndpoint
+        from embedded_broker.grpc.incoming import Names
+
+        options, names = self._options, Names(self._options.namespace)
+        self._endpoint = endpoint = GrpcEndpoint(door=self._door, journal=self._journal)
+        self._members = MemberCalls(endpoint=endpoint, names=names)
+        self._members.register()
+        RouteCalls(
+            endpoint=endpoint,
+            names=names,
+            routes=self._namesrv.routes.route,
+            own=self._own_address,
+            auto_create=options.auto_create,
+        ).register()
+        SendCalls(endpoint=endpoint, names=names, auto_create=options.auto_create).register()
+        ReceiveCalls(endpoint=endpoint, names=names).register()
+
+    @property
+    def endpoint(self) -> "GrpcEndpoint":
+        """Where calls are answered."""
+        return self._endpoint
+
+    def _own_address(self) -> tuple[str, int]:
+        return self._host, self.ports[0]
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """The ports, plain and with TLS, once they are bound."""
+        return (0, 0) if self._server is None else self._server.ports
+
+    def enter(self, parts: BrokerParts) -> None:
+        """Let clients reach a broker, or its new state after a reset. Under the door."""
+        acts = acts_of(parts)
+        self._endpoint.brokers[parts.broker_name] = acts
+        wire = self._wires[parts.broker_name] = self._members.wire_of(acts)
+        parts.calls.wires.append(wire)
+        parts.groups.listeners.append(self._members.group_changed)
+        parts.on_leave.append(partial(self._leave, parts, acts))
+
+    def _leave(self, parts: BrokerParts, acts: "Acts") -> None:
+        """Let no client reach a broker that stops. Under the door."""
+        if self._endpoint.brokers.get(parts.broker_name) is acts:
+            del self._endpoint.brokers[parts.broker_name]
+
+    def start(self, had: tuple[int, int]) -> None:
+        """Listen at ports that were had before, or those of the options.
+
+        ``ConfigError`` when one cannot be had.
+        """
+        from embedded_broker.grpc.server import GrpcServer
+
+        is_again = any(had)
+        self._server = GrpcServer(
+            endpoint=self._endpoint,
+            members=self._members,
+            host=self._host,
+            ports=had if is_again else (self._options.port, self._options.tls_port),
+            again=is_again,
+            certificates=self._certificates,
+        )
+        self._server.start()
+
+    def hand_over(self) -> None:
+        """Wait until answers are on their way."""
+        if self._server is not None:
+            self._server.hand_over()
+
+    def close(self, *, reset: bool = False) -> None:
+        """Listen no longer; idempotent."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close(reset=reset)
+
+
+def acts_of(parts: BrokerParts) -> "Acts":
+    """Give what calls of gRPC clients use of a broker."""
+    from embedded_broker.grpc.acts import Acts
+
+    return Acts(
+        broker_name=parts.broker_name,
+        config=parts.config,
+        profile=parts.profile,
+        clock=parts.clock,
+        session=parts.session,
+        topics=parts.topics,
+        groups=parts.groups,
+        guards=parts.guards,
+        filters=parts.consume.filters,
+        retry_owners=parts.retry_owners,
+        produce=parts.produce,
+        retries=parts.retries,
+        recalls=parts.recalls,
+        transactions=parts.transactions,
+        endings=parts.endings,
+        taking=parts.taking,
+        acks=parts.acks,
+        renewals=parts.renewals,
+        administration=parts.acts,
+        durability=parts.durability,
+        calls=parts.calls,
+        do_later=parts.endpoint.long_requests.do,
+    )

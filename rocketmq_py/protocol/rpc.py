@@ -1,0 +1,88 @@
+"""What a RocketMQ 5 client calls over gRPC, and the numbers of the answers.
+
+Answers: the names of the calls of ``apache.rocketmq.v2.MessagingService`` that a broker knows, and
+the status codes inside their answers. Must not know: messages, fields. Read on:
+``embedded_broker/grpc/schema.py`` for those. Facts of ``service.proto`` and ``definition.proto``
+of apache/rocketmq-apis.
+"""
+
+from enum import IntEnum, StrEnum
+from typing import Final
+
+SERVICE: Final = "apache.rocketmq.v2.MessagingService"
+
+
+class Rpc(StrEnum):
+    """The calls that are answered."""
+
+    QUERY_ROUTE = "QueryRoute"
+    HEARTBEAT = "Heartbeat"
+    SEND_MESSAGE = "SendMessage"
+    QUERY_ASSIGNMENT = "QueryAssignment"
+    RECEIVE_MESSAGE = "ReceiveMessage"
+    ACK_MESSAGE = "AckMessage"
+    FORWARD_TO_DEAD_LETTER_QUEUE = "ForwardMessageToDeadLetterQueue"
+    END_TRANSACTION = "EndTransaction"
+    TELEMETRY = "Telemetry"
+    NOTIFY_CLIENT_TERMINATION = "NotifyClientTermination"
+    CHANGE_INVISIBLE_DURATION = "ChangeInvisibleDuration"
+    RECALL_MESSAGE = "RecallMessage"
+
+
+class RpcStatus(IntEnum):
+    """The codes of `Status` inside an answer; names as in the enum `Code`."""
+
+    CODE_UNSPECIFIED = 0
+    OK = 20000
+    MULTIPLE_RESULTS = 30000
+    BAD_REQUEST = 40000
+    ILLEGAL_ACCESS_POINT = 40001
+    ILLEGAL_TOPIC = 40002
+    ILLEGAL_CONSUMER_GROUP = 40003
+    ILLEGAL_MESSAGE_TAG = 40004
+    ILLEGAL_MESSAGE_KEY = 40005
+    ILLEGAL_MESSAGE_GROUP = 40006
+    ILLEGAL_MESSAGE_PROPERTY_KEY = 40007
+    INVALID_TRANSACTION_ID = 40008
+    ILLEGAL_MESSAGE_ID = 40009
+    ILLEGAL_FILTER_EXPRESSION = 40010
+    ILLEGAL_INVISIBLE_TIME = 40011
+    ILLEGAL_DELIVERY_TIME = 40012
+    INVALID_RECEIPT_HANDLE = 40013
+    MESSAGE_PROPERTY_CONFLICT_WITH_TYPE = 40014
+    UNRECOGNIZED_CLIENT_TYPE = 40015
+    MESSAGE_CORRUPTED = 40016
+    CLIENT_ID_REQUIRED = 40017
+    ILLEGAL_POLLING_TIME = 40018
+    ILLEGAL_OFFSET = 40019
+    ILLEGAL_LITE_TOPIC = 40020
+    INVALID_CLIENT_PROPERTIES = 40021
+    UNAUTHORIZED = 40100
+    PAYMENT_REQUIRED = 40200
+    FORBIDDEN = 40300
+    NOT_FOUND = 40400
+    MESSAGE_NOT_FOUND = 40401
+    TOPIC_NOT_FOUND = 40402
+    CONSUMER_GROUP_NOT_FOUND = 40403
+    OFFSET_NOT_FOUND = 40404
+    REQUEST_TIMEOUT = 40800
+    PAYLOAD_TOO_LARGE = 41300
+    MESSAGE_BODY_TOO_LARGE = 41301
+    MESSAGE_BODY_EMPTY = 41302
+    PRECONDITION_FAILED = 42800
+    TOO_MANY_REQUESTS = 42900
+    LITE_TOPIC_QUOTA_EXCEEDED = 42901
+    LITE_SUBSCRIPTION_QUOTA_EXCEEDED = 42902
+    REQUEST_HEADER_FIELDS_TOO_LARGE = 43100
+    MESSAGE_PROPERTIES_TOO_LARGE = 43101
+    INTERNAL_ERROR = 50000
+    INTERNAL_SERVER_ERROR = 50001
+    HA_NOT_AVAILABLE = 50002
+    NOT_IMPLEMENTED = 50100
+    PROXY_TIMEOUT = 50400
+    MASTER_PERSISTENCE_TIMEOUT = 50401
+    SLAVE_PERSISTENCE_TIMEOUT = 50402
+    UNSUPPORTED = 50500
+    VERSION_UNSUPPORTED = 50501
+    VERIFY_FIFO_MESSAGE_UNSUPPORTED = 50502
+    FAILED_TO_CONSUME_MESSAGE = 60000

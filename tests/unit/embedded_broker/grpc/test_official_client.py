@@ -1,0 +1,201 @@
+"""RocketMQ's own Python client, unchanged, against the endpoint.
+
+It writes its log below the home directory when it is imported, so it is imported in tests only,
+with a home of their own. Its schedules count wall time: tests wait for what they need, and share
+one broker. What a client asks for at once needs no wait.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib import import_module
+from itertools import count
+from threading import Event
+from typing import Any
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+
+_names = count(1)
+DAY_S = 86_400
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The package of the official client."""
+    home = os.environ.get("HOME")
+    os.environ["HOME"] = str(tmp_path_factory.mktemp("home"))
+    try:
+        yield import_module("rocketmq")
+    finally:
+        if home is None:
+            del os.environ["HOME"]
+        else:
+            os.environ["HOME"] = home
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    """A broker that delays for 40 days, on a frozen clock."""
+    with EmbeddedBroker(grpc=True, limits="aliyun", clock=VirtualClock()) as one:
+        yield one
+
+
+class Kit:
+    """Starts clients that end with their test."""
+
+    def __init__(self, official: Any, broker: EmbeddedBroker, ends: ExitStack) -> None:
+        self.rmq, self.broker, self._ends = official, broker, ends
+        self.topic = f"Official{next(_names)}"
+        broker.topics.create(self.topic, queues=1)
+        self.group = f"{self.topic}-group"
+        self.configuration = official.ClientConfiguration(broker.endpoints, official.Credentials())
+
+    def start(self, client: Any) -> Any:
+        """Start a client."""
+        client.startup()
+        self._ends.callback(client.shutdown)
+        return client
+
+    def producer(self, **settings: Any) -> Any:
+        """Start a producer of the topic."""
+        return self.start(self.rmq.Producer(self.configuration, (self.topic,), **settings))
+
+    def simple_consumer(self) -> Any:
+        """Start a consumer that receives when it is asked to."""
+        wanted = {self.topic: self.rmq.FilterExpression()}
+        return self.start(
+            self.rmq.SimpleConsumer(self.configuration, self.group, wanted, await_duration=5)
+        )
+
+    def push_consumer(self, listen: Callable[[Any], Any]) -> Any:
+        """Start a consumer that calls a function."""
+
+        class Listener(self.rmq.MessageListener):  # type: ignore[misc, name-defined]
+            def consume(self, message: Any) -> Any:
+                return listen(message)
+
+        wanted = {self.topic: self.rmq.FilterExpression()}
+        return self.start(self.rmq.PushConsumer(self.configuration, self.group, Listener(), wanted))
+
+    def message(self, body: bytes = b"hello", **said: Any) -> Any:
+        """Make a message."""
+        message = self.rmq.Message()
+        message.topic, message.body = self.topic, body
+        for name, value in said.items():
+            setattr(message, name, value)
+        return message
+
+
+@pytest.fixture
+def kit(official: Any, broker: EmbeddedBroker) -> Iterator[Kit]:
+    with ExitStack() as ends:
+        yield Kit(official, broker, ends)
+
+
+@pytest.mark.case("G6", "G19", "G30")
+def test_it_sends_and_receives(kit: Kit) -> None:
+    message = kit.message(b"hello", tag="paid", keys="k1")
+    message.add_property("a", "b")
+    receipt = kit.producer().send(message)
+    consumer = kit.simple_consumer()
+    (found,) = consumer.receive(32, 15)
+    assert (found.body, found.tag, found.keys) == (b"hello", "paid", {"k1"})
+    assert (found.properties["a"], found.message_id) == ("b", receipt.message_id)
+    assert not found.corrupted
+    consumer.ack(found)
+    assert kit.broker.groups[kit.group].lag() == 0
+
+
+@pytest.mark.case("G26")
+def test_a_message_of_a_month_ahead_comes_when_the_clock_jumps(kit: Kit) -> None:
+    producer, consumer = kit.producer(), kit.simple_consumer()
+    at = int(kit.broker.clock.now_ms / 1000) + 30 * DAY_S
+    producer.send(kit.message(b"in a month", delivery_timestamp=at))
+    kit.broker.clock.advance(days=29, hours=23)
+    assert kit.broker.topics[kit.topic].count() == 0
+    kit.broker.clock.advance(hours=1)
+    (found,) = consumer.receive(32, 15)
+    assert (found.body, found.delivery_timestamp) == (b"in a month", at * 1000)
+    consumer.ack(found)
+
+
+@pytest.mark.case("G28")
+def test_it_recalls_a_timer(kit: Kit) -> None:
+    producer = kit.producer()
+    at = int(kit.broker.clock.now_ms / 1000) + 60
+    receipt = producer.send(kit.message(delivery_timestamp=at))
+    recalled = producer.recall_message(kit.topic, receipt.recall_handle)
+    assert recalled == receipt.message_id
+    kit.broker.clock.advance(120)
+    assert kit.broker.topics[kit.topic].count() == 0
+
+
+@pytest.mark.case("G31", "G32")
+def test_it_hides_a_message_for_longer(kit: Kit) -> None:
+    kit.producer().send(kit.message())
+    consumer = kit.simple_consumer()
+    (found,) = consumer.receive(1, 10)
+    consumer.change_invisible_duration(found, 60)
+    kit.broker.clock.advance(59)
+    assert kit.broker.groups[kit.group].unread() == 0
+    consumer.ack(found)
+    kit.broker.clock.advance(3600)
+    assert kit.broker.groups[kit.group].unread() == 0
+
+
+@pytest.mark.case("G44", "G45")
+def test_a_push_consumer_gets_each_message_and_one_that_failed_again(kit: Kit) -> None:
+    attempts: list[tuple[bytes, int]] = []
+    failed, done = Event(), Event()
+
+    def listen(message: Any) -> Any:
+        attempts.append((message.body, message.delivery_attempt))
+        if message.body == b"bad" and message.delivery_attempt < 3:
+            return kit.rmq.ConsumeResult.FAILURE
+        if message.body == b"bad":
+            done.set()
+        elif message.body == b"9":
+            failed.set()
+        return kit.rmq.ConsumeResult.SUCCESS
+
+    producer = kit.producer()
+    producer.send(kit.message(b"bad"))
+    for number in range(10):
+        producer.send(kit.message(b"%d" % number))
+    kit.push_consumer(listen)
+    assert failed.wait(20)
+    clock = kit.broker.clock
+    clock.run(seconds=60)
+    assert done.wait(20)
+    clock.settle()
+    assert [attempt for body, attempt in attempts if body == b"bad"] == [1, 2, 3]
+    good = sorted(one for one in attempts if one[0] != b"bad")
+    assert good == [(b"%d" % number, 1) for number in range(10)]
+
+
+@pytest.mark.case("G52", "G53")
+def test_transactions_end_by_themselves_or_when_the_broker_asks(kit: Kit) -> None:
+    asked = Event()
+    rmq = kit.rmq
+
+    class Checker(rmq.TransactionChecker):  # type: ignore[misc, name-defined]
+        def check(self, message: Any) -> Any:
+            asked.set()
+            return rmq.TransactionResolution.COMMIT
+
+    producer = kit.start(rmq.Producer(kit.configuration, (kit.topic,), checker=Checker()))
+    for body, end in ((b"yes", "commit"), (b"no", "rollback")):
+        transaction = producer.begin_transaction()
+        producer.send(kit.message(body), transaction)
+        getattr(transaction, end)()
+    topic = kit.broker.topics[kit.topic]
+    assert topic.count() == 1
+    producer.send(kit.message(b"orphan"), producer.begin_transaction())
+    kit.broker.clock.advance(6)
+    assert asked.wait(20)
+    kit.broker.wait_for(lambda _: topic.count() == 2)
+    assert [one.body for one in kit.broker.messages.in_topic(kit.topic)] == [b"yes", b"orphan"]
