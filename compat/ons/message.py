@@ -378,7 +378,7 @@ def from_core(core: MessageExt) -> Message:
     message.born_timestamp = core.born_timestamp
     message.born_host = core.born_host
     message.offset = core.queue_offset
-    message.start_deliver_time = core.get_start_deliver_time()
+    message.start_deliver_time = _deliver_time_of(core)
     if core.broker_name:
         queue = MessageQueue(core.topic, core.broker_name, core.queue_id)
         message.topic_partition = partition_of(queue)
@@ -389,6 +389,13 @@ def from_core(core: MessageExt) -> Message:
         if key not in _SENDERS_OWN:
             message._user_properties[key] = value  # noqa: SLF001 - already checked by its sender
     return message
+
+
+def _deliver_time_of(core: MessageExt) -> int:
+    try:
+        return core.get_start_deliver_time()
+    except ValueError:  # its sender was another client, which wrote what is no time
+        return 0
 
 
 def partition_of(queue: MessageQueue) -> TopicPartition:

@@ -196,6 +196,12 @@ def test_a_delivered_message_has_system_values_apart_from_user_properties() -> N
     assert message.getTopicPartition() == TopicPartition("T", "broker-a@1")
 
 
+@pytest.mark.parametrize("text", ["soon", "", "-", "1.5", "9" * 30])
+def test_a_delivery_time_that_another_client_garbled_does_not_hide_the_message(text: str) -> None:
+    message = from_core(MessageExt("T", b"x", properties={"__STARTDELIVERTIME": text}))
+    assert (message.getBody(), message.getStartDeliverTime()) == (b"x", 0)
+
+
 def test_a_copy_has_user_properties_of_its_own() -> None:
     original = Message("T", "tag", b"x").setKey("k")
     original.put_user_properties("colour", "blue")
