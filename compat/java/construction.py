@@ -30,5 +30,5 @@ def settings_of(
 def producer_settings(
     kind: str, given: Sequence[object], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Give the settings of a producer: where Java's defaults differ from the SDK's, they go here."""
+    """Give the settings of a producer: defaults of Java that differ from the SDK's go here."""
     return settings_of(kind, forms.PRODUCER, given, settings)
