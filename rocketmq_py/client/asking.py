@@ -9,6 +9,7 @@ administrators in ``queries.py`` and ``../administration/table.py``.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
@@ -161,12 +162,18 @@ class Asker:
 
         return Ladder(sorted(where.addresses, key=silent.__contains__), begin, self._later).result
 
-    def answer(self, question: Question[_T], timeout_ms: float) -> _T:
-        """Ask and wait: as the result of `ask`, but the caller reads its own answer."""
+    def answer(
+        self, question: Question[_T], timeout_ms: float, stop: threading.Event | None = None
+    ) -> _T:
+        """Ask and wait: as the result of `ask`, but the caller reads its own answer.
+
+        One server is waited for no longer than until ``stop`` is set.
+        """
         if isinstance(question.where, AnyOf):
             return self.ask(question, timeout_ms).result()
         address = self._port(question, self.address(question.where))
-        answer = self._instance.remoting.invoke(address, question.command(), timeout_ms)
+        command = question.command()
+        answer = self._instance.remoting.invoke(address, command, timeout_ms, None, stop)
         return self._read(question, answer, address)
 
     def ask_many(

@@ -6,7 +6,7 @@ is forgotten with the connection: a broker may come back in another version. Mus
 or what a version means.
 """
 
-from concurrent.futures import Future
+import threading
 
 from rocketmq_py.client.asking import Address, Asker, Question
 from rocketmq_py.client.heartbeat import heartbeat_body
@@ -35,17 +35,15 @@ class BrokerVersions:
         """Know nothing any more of a broker whose connection has ended."""
         self._known.pop(address, None)
 
-    def of(self, address: str, timeout_ms: float) -> int:
+    def of(self, address: str, timeout_ms: float, stop: threading.Event | None = None) -> int:
         """Return the version of a broker, asking it when that is not known.
 
-        Raises what `Asker.answer` does.
+        Waits no longer than until ``stop`` is set. Raises what `Asker.answer` does.
         """
         known = self._known.get(address)
-        return self._asker.answer(self._question(address), timeout_ms) if known is None else known
-
-    def ask(self, address: str, timeout_ms: float) -> Future[int]:
-        """Ask a broker for its version, without waiting."""
-        return self._asker.ask(self._question(address), timeout_ms)
+        if known is None:
+            known = self._asker.answer(self._question(address), timeout_ms, stop)
+        return known
 
     def _question(self, address: str) -> Question[int]:
         body = heartbeat_body(self._client_id, (), (), unit_mode=False)

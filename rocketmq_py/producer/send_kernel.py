@@ -16,7 +16,7 @@ from attrs import define, field
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.client.connections import Wait
-from rocketmq_py.client.delay_policy import judge_broker
+from rocketmq_py.client.delay_policy import judge_broker, mentions_delay
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageContext, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
@@ -130,7 +130,9 @@ class SendKernel:
             return self._prepare_batch(message)
         config = self.config
         check_message(message, config)
-        check_delay(message, config, partial(_shown, message))
+        is_delayed = mentions_delay(message.properties)
+        if is_delayed:
+            check_delay(message, config, partial(_shown, message))
         msg_id = give_id(message)
         properties = translate_start_deliver(
             message.properties, config.translate_start_deliver_time
@@ -147,7 +149,7 @@ class SendKernel:
         if Prop.MSG_TYPE in properties and properties[Prop.MSG_TYPE] == REPLY:
             code = RequestCode.SEND_REPLY_MESSAGE_V2
         outgoing = self._outgoing(message, msg_id, properties, body, sys_flag, code)
-        if config.delay_policy != "as_java":
+        if is_delayed and config.delay_policy != "as_java":
             outgoing.timer = timer_asked(properties)
         return outgoing
 
@@ -155,7 +157,8 @@ class SendKernel:
         config = self.config
         for message in batch:
             check_message(message, config)
-            check_delay(message, config, partial(_shown, message))
+            if mentions_delay(message.properties):
+                check_delay(message, config, partial(_shown, message))
             encoded_properties(message.topic, message.properties)
         msg_id = ",".join([give_id(message) for message in batch])
         body = batch.encode()
@@ -277,7 +280,7 @@ class SendKernel:
         if timer is None:
             return
         try:
-            version = self.instance.broker_versions.of(address, timeout_ms)
+            version = self.instance.broker_versions.of(address, timeout_ms, self.stop)
         except RemotingException as error:
             error.request_left = False  # it was a question, and not the message
             raise

@@ -7,7 +7,7 @@ Must not know routes or connections. The limits of the broker are its own busine
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
-from rocketmq_py.client.delay_policy import judge, mentions_delay
+from rocketmq_py.client.delay_policy import judge
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import (
     BodyError,
@@ -103,14 +103,12 @@ def check_message(message: Message, config: ProducerConfig) -> None:
 
 
 def check_delay(message: Message, config: ProducerConfig, known_as: Callable[[], str]) -> None:
-    """Judge what a message asks of delays, by ``delay_policy`` and the limits of the settings.
+    """Judge a message that `mentions_delay`, by ``delay_policy`` and the limits of the settings.
 
     ``known_as`` gives what a warning names the message by. Raises `DelayValueError`,
     `DelayConflictError`, `ReservedPropertyError`.
     """
     properties = message.properties
-    if not mentions_delay(properties):
-        return
     if config.strict_reserved:
         for name in message.legacy_delays:
             if name in delay.TIMER_REQUEST_PROPERTIES:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
+import pytest
+
+from rocketmq_py import RemotingSendRequestException
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster
-
-WAIT_S = 10.0
 
 
 def test_a_broker_is_asked_once_by_a_heartbeat_that_names_no_group(
@@ -25,12 +28,18 @@ def test_a_broker_is_asked_once_by_a_heartbeat_that_names_no_group(
     assert (said.producer_data_set, said.consumer_data_set) == ([], [])
 
 
-def test_a_question_that_nobody_waits_for_ends_in_a_future(
+def test_whoever_waits_for_a_version_can_be_stopped(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
     (broker,) = cluster.brokers
-    broker.on(RequestCode.HEART_BEAT, old)
-    assert instance.broker_versions.ask(broker.address, 5_000).result(WAIT_S) == 407
+    stop = threading.Event()
+
+    def stopped(*_: object) -> None:
+        stop.set()
+
+    broker.on(RequestCode.HEART_BEAT, stopped)
+    with pytest.raises(RemotingSendRequestException):
+        instance.broker_versions.of(broker.address, 60_000, stop)
 
 
 def test_what_is_known_is_forgotten_with_the_connection(
