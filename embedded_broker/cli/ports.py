@@ -20,5 +20,6 @@ def options_of(error: Exception, cluster: EmbeddedCluster, control_port: int | N
         "--broker-port": [one.broker_port for one in given],
         "--set haListenPort": [one.config.int("haListenPort") for one in given],
         "--control-port": [control_port],
+        "--grpc-port": [None if one.grpc is None else one.grpc.port for one in given],
     }
     return " or ".join(option for option, numbers in ports.items() if port in numbers)

@@ -35,7 +35,11 @@ DEFAULT_NAMESRV_PORT = 9876
 DEFAULT_BROKER_PORT = 10911
 COLLECT_EVERY = 20_000
 """Objects that are made until the youngest are looked at; 700 is Python's own choice."""
-OPTION_OF = {"allow_remote=True": "--allow-remote", "control=True": "--control-port"}
+OPTION_OF = {
+    "allow_remote=True": "--allow-remote",
+    "control=True": "--control-port",
+    "grpc=True": "--grpc-port",
+}
 """The advice of EmbeddedBroker names its arguments; here they are options."""
 
 

@@ -267,7 +267,7 @@ class GrpcServer:
 
     async def _bind_both(self, server: Any) -> tuple[int, int]:
         plain, secure = self.ports
-        found = await self._bind("grpc port", plain, server.add_insecure_port)
+        found = await self._bind(plain, server.add_insecure_port)
         shown = self._certificates
         if shown is None:
             return found, 0
@@ -275,9 +275,9 @@ class GrpcServer:
             [(shown.key, shown.chain)], shown.trusted, shown.asks_clients
         )
         add = partial(server.add_secure_port, server_credentials=credentials)
-        return found, await self._bind("grpc tls_port", secure, add)
+        return found, await self._bind(secure, add)
 
-    async def _bind(self, setting: str, port: int, add: Callable[[str], Any]) -> int:
+    async def _bind(self, port: int, add: Callable[[str], Any]) -> int:
         """Take a port; ``ConfigError`` says that it cannot be had."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         until = monotonic() + (AGAIN_S if self._again else 0)
@@ -286,8 +286,8 @@ class GrpcServer:
                 return int(add(f"{host}:{port}"))
             except RuntimeError as error:
                 if monotonic() >= until:
-                    limit = f"an address that is free: {error}. Port 0 takes a free port"
-                    raise ConfigError(setting, f"{host}:{port}", limit) from error
+                    limit = f"free for gRPC clients: {error}. Port 0 takes a free port"
+                    raise ConfigError("address", f"{host}:{port}", limit) from error
             await asyncio.sleep(AGAIN_EVERY_S)
 
     def _handler(self, rpc: Rpc) -> Any:

@@ -22,7 +22,12 @@ NAMED_ONLY = frozenset({"typing_extensions"})
 """`spark_connector/bundle.py` packs it for workers; nothing imports it today."""
 
 
-OTHER_NAMES = {"pyyaml": "yaml", "opentelemetry_api": "opentelemetry"}
+OTHER_NAMES = {
+    "grpcio": "grpc",
+    "opentelemetry_api": "opentelemetry",
+    "protobuf": "google",
+    "pyyaml": "yaml",
+}
 """Package to its module, where that is not called like the package."""
 
 

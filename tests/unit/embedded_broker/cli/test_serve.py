@@ -20,6 +20,7 @@ from embedded_broker.cli.serve import ClockChoice, settings_of
 from rocketmq_py import DefaultMQProducer, Message, SendStatus, __version__
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
+from tests.needs import skip_without
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
@@ -65,6 +66,19 @@ def test_it_says_what_it_keeps(brokers: str, whose: str) -> None:
     with serving("--brokers", brokers) as (process, _):
         line = process.stdout.readline() if process.stdout else ""
     assert line.startswith(f"messages are kept {whose}in memory, for 72 hours")
+
+
+def test_it_serves_grpc_clients_where_that_is_asked_for() -> None:
+    skip_without("grpc", "google.protobuf")
+    with serving("--grpc-port", "0", "--topic", "T") as (_, words):
+        host, _, port = words["endpoints"].rpartition(":")
+        assert (host, int(port) > 0) == ("127.0.0.1", True)
+        with socket.create_connection((host, int(port)), timeout=10) as peer:
+            peer.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+            assert len(peer.recv(9)) == 9  # its own settings
+        taken = run_to_the_end("--grpc-port", port)
+        assert taken.returncode == 1
+        assert f"--grpc-port: setting address = '127.0.0.1:{port}'" in taken.stderr
 
 
 SIGNAL_INSIDE_THE_WAIT = """

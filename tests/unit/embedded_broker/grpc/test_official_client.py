@@ -8,16 +8,20 @@ one broker. What a client asks for at once needs no wait.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib import import_module
 from itertools import count
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.pages import ROOT, blocks_of
 
 _names = count(1)
 DAY_S = 86_400
@@ -199,3 +203,36 @@ def test_transactions_end_by_themselves_or_when_the_broker_asks(kit: Kit) -> Non
     assert asked.wait(20)
     kit.broker.wait_for(lambda _: topic.count() == 2)
     assert [one.body for one in kit.broker.messages.in_topic(kit.topic)] == [b"yes", b"orphan"]
+
+
+def test_the_program_that_readme_shows_runs(tmp_path: Path) -> None:
+    (shown,) = [one for one in blocks_of("README.md") if "from rocketmq import" in one]
+    done = subprocess.run(
+        [sys.executable, "-c", shown],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("b'renew'\n", 0), done.stderr
+
+
+@pytest.mark.rocketmq(grpc=True, topics=["Orders"], limits="aliyun")
+def test_the_fixture_gives_the_address(
+    official: Any, rocketmq_endpoints: str, rocketmq_clock: VirtualClock
+) -> None:
+    configuration = official.ClientConfiguration(rocketmq_endpoints, official.Credentials())
+    producer = official.Producer(configuration, ["Orders"])
+    wanted = {"Orders": official.FilterExpression()}
+    consumer = official.SimpleConsumer(configuration, "billing", wanted)
+    producer.startup()
+    consumer.startup()
+    message = official.Message()
+    message.topic, message.body = "Orders", b"later"
+    message.delivery_timestamp = rocketmq_clock.now_ms // 1000 + 30 * DAY_S
+    producer.send(message)
+    rocketmq_clock.advance(days=30)
+    assert [one.body for one in consumer.receive(32, 15)] == [b"later"]
+    consumer.shutdown()
+    producer.shutdown()
