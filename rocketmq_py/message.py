@@ -8,7 +8,7 @@ exported from here too. This module must not know connections, routes or setting
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, Never, Self
+from typing import Never, Self
 
 from attrs import define, field, fields
 

@@ -31,4 +31,4 @@ def producer_settings(
     kind: str, given: Sequence[object], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Give the settings of a producer: defaults of Java that differ from the SDK's go here."""
-    return settings_of(kind, forms.PRODUCER, given, settings)
+    return {"delay_policy": "as_java", **settings_of(kind, forms.PRODUCER, given, settings)}

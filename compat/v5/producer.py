@@ -233,6 +233,7 @@ class Producer(Client):
             send_msg_max_timeout_per_request=timeout_ms,
             retry_times_when_send_failed=max_attempts - 1,
             retry_times_when_send_async_failed=max_attempts - 1,
+            delay_policy="as_java",
         )
         if checker is None:
             return DefaultMQProducer.of(config, group or GROUP, topics=topics)

@@ -244,11 +244,11 @@ def ons_in_batches(messages: list[ons.Message], context: ons.ConsumeContext) -> 
 class OnsCallback(ons.SendCallback):
     """A callback of ONS, under Java's names."""
 
-    def onSuccess(self, sendResult: ons.SendResult) -> None:  # noqa: N802, N803
+    def onSuccess(self, sendResult: ons.SendResult) -> None:
         """Take the result."""
         assert_type(sendResult.getMessageId(), str)
 
-    def onException(self, context: ons.OnExceptionContext) -> None:  # noqa: N802
+    def onException(self, context: ons.OnExceptionContext) -> None:
         """Take the reason."""
         assert_type(context.getException(), ons.ONSClientException)
         assert_type(context.message_id, str | None)
