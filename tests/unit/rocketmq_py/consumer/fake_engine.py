@@ -133,7 +133,9 @@ class FakeEngine(ClientInstance):
     def addresses_to_ask(self, topic: str) -> list[str]:
         return [ADDRESS] if topic in self.queues else []
 
-    def invoke(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+    def invoke(
+        self, address: str, command: RemotingCommand, timeout_ms: int, *_: object
+    ) -> RemotingCommand:
         self.calls.append((address, command))
         self.log.append(RequestCode(command.code).name)
         answer = self.answers.get(command.code)
