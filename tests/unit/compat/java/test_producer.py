@@ -215,9 +215,10 @@ def test_a_request_is_answered_or_told_to_its_callback(
 @pytest.mark.case("T61")
 def test_a_request_without_a_reply_ends_at_its_timeout(producer: DefaultMQProducer) -> None:
     replies = Replies()
+    producer.send(Message("T", b"x"))  # the route is known from now on
+    producer.request(Message("T", b"?"), replies, 500)
     with pytest.raises(RequestTimeoutException):
-        producer.request(Message("T", b"?"), 100)
-    producer.request(Message("T", b"?"), replies, 100)
+        producer.request(Message("T", b"?"), 500)
     until(lambda: bool(replies.errors))
     assert isinstance(replies.errors[0], RequestTimeoutException)
 
