@@ -72,8 +72,9 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
     Two programs with different subscriptions in one group lose messages: give each its own group.
     While the logger ``rocketmq_py.consumer`` has the level DEBUG, a member that differs from others
     asks a broker for that now and then, and warns.
-    Threads are daemons, so the program must stay alive: `run` does that until a signal comes. Or
-    it stays alive by itself, and calls `shutdown` (or uses ``with``) at its end.
+    Threads are daemons, so the program must stay alive: `run` does that until a signal comes, and
+    `keep_alive` until the shutdown. Or it stays alive by itself, and calls `shutdown` (or uses
+    ``with``) at its end.
 
     >>> from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQPushConsumer
     >>> consumer = DefaultMQPushConsumer("shop", namesrv_addr="127.0.0.1:9876")
