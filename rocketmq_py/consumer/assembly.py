@@ -289,7 +289,7 @@ def _popping(
 
     With ``pop_all_queues`` nobody is asked: all are popped.
     """
-    group, engine, settings, subscriptions, clock, _ = basis
+    group, engine, settings, subscriptions, clock, hooks = basis
     calls = PopCalls(engine, group)
     by_broker: ByBroker | EveryBroker = EveryBroker(in_order)
     if not settings.pop_all_queues:
@@ -311,7 +311,7 @@ def _popping(
         in_order=in_order,
         as_proxy=settings.pop_all_queues,
     )
-    pops = Pops(calls, subscriptions, settings, receipts.acks.unwanted)
+    pops = Pops(calls, subscriptions, settings, receipts.acks.unwanted, group, hooks)
     return Flow(
         by_broker,
         SourceByMode(pulling.source, pops),
