@@ -301,7 +301,7 @@ def _popping(
 
     With ``pop_all_queues`` nobody is asked: all are popped.
     """
-    group, engine, settings, subscriptions, clock, _ = basis
+    group, engine, settings, subscriptions, clock, hooks = basis
     calls = PopCalls(engine, group)
     by_broker: ByBroker | EveryBroker = EveryBroker(in_order)
     if not settings.pop_all_queues:
@@ -323,7 +323,7 @@ def _popping(
         in_order=in_order,
         as_proxy=settings.pop_all_queues,
     )
-    pops = Pops(calls, subscriptions, settings, receipts.acks.unwanted)
+    pops = Pops(calls, subscriptions, settings, receipts.acks.unwanted, group, hooks)
     return Flow(
         by_broker,
         SourceByMode(pulling.source, pops),

@@ -14,6 +14,7 @@ from attrs import define, field
 
 from rocketmq_py.client.application_faults import ApplicationFaults
 from rocketmq_py.logs import get_logger
+from rocketmq_py.protocol.properties import Prop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,12 +153,17 @@ class Hooks:
 
 
 def _checked(before: list[MessageExt], after: list[MessageExt]) -> list[MessageExt]:
-    offsets = {one.queue_offset for one in before}
-    foreign = [one for one in after if one.queue_offset not in offsets]
+    known = [_place(one) for one in before]
+    foreign = [one for one in after if _place(one) not in known]
     if foreign:
         raise ValueError(
             f"it put {len(foreign)} messages into the list that were not there, such as one of "
             f"offset {foreign[0].queue_offset}: its list is not used"
         )
-    by_offset = {one.queue_offset: one for one in after}
-    return [by_offset[offset] for offset in sorted(by_offset)]
+    by_place = {_place(one): one for one in after}
+    return [by_place[place] for place in known if place in by_place]
+
+
+def _place(message: MessageExt) -> tuple[str | None, int]:
+    """Tell messages of a fetch apart: popped ones may be of several queues."""
+    return message.properties.get(Prop.POP_CK), message.queue_offset

@@ -21,14 +21,13 @@ from rocketmq_py.consumer.face import GroupConsumer
 from rocketmq_py.consumer.listener import MessageModel
 from rocketmq_py.consumer.polling import checked_wait
 from rocketmq_py.consumer.settings import INVISIBLE_MAX_MS, POP_BATCH_MAX, PopConsumerConfig
-from rocketmq_py.errors import ConfigError, UnsupportedOperationError
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.names import DEFAULT_CONSUMER_GROUP
 
 if TYPE_CHECKING:
     from rocketmq_py.consumer.core.receiving import Receiving
     from rocketmq_py.consumer.dispatch.inbox import Inbox
-    from rocketmq_py.consumer.hooks import FilterMessageHook
 
     _Consumer = GroupConsumer[Inbox]
 else:
@@ -78,13 +77,6 @@ class DefaultPopConsumer(PopConsumerConfig, _Consumer):
 
     def __repr__(self) -> str:
         return f"DefaultPopConsumer({self.consumer_group!r}, {self._life.state})"
-
-    def register_filter_message_hook(self, hook: FilterMessageHook) -> None:
-        """Refuse: raises UnsupportedOperationError. The program filters what it has received."""
-        raise UnsupportedOperationError(
-            f"{hook!r} cannot filter messages of {self._who()}: what a hook leaves out would have "
-            "to be acked, and the program does that itself"
-        )
 
     def start(self) -> None:
         """Join the group. Raises as a push consumer's start."""

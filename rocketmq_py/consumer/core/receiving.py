@@ -119,7 +119,15 @@ class Receiving:
     def _pop(
         self, topic: str, terms: Terms, wait_ms: int, result: Future[list[MessageExt]]
     ) -> None:
-        pops = Pops(self._calls, self._subscriptions, terms, self._acks.unwanted, wait_ms)
+        pops = Pops(
+            self._calls,
+            self._subscriptions,
+            terms,
+            self._acks.unwanted,
+            self._group,
+            self._hooks,
+            wait_ms,
+        )
         try:
             lane = PopLane(self._next_queue(topic), monotonic)
             answer = pops.ask(lane)

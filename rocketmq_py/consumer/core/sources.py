@@ -19,6 +19,7 @@ from rocketmq_py.consumer.core.receive import receive
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import ConsumeFromWhere
 from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.properties import Prop
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -121,13 +122,16 @@ class PopSettings(Protocol):
 class Pops:
     """Messages that their broker hides from the group meanwhile; it keeps the pop without (200050).
 
-    ``unwanted`` acks messages whose tags are not wanted. ``poll_ms``: so long the broker keeps it.
+    ``unwanted`` acks messages whose tags are not wanted, and what hooks leave out. ``poll_ms``: so
+    long the broker keeps it.
     """
 
     _calls: PopCalls
     _subscriptions: SubscriptionTable
     _settings: PopSettings
     _unwanted: Callable[[Iterable[Receipt]], object]
+    _group: str
+    _hooks: Hooks = field(factory=Hooks)
     _poll_ms: int = LONG_POLL_MS
 
     def ask(self, lane: PopLane) -> Future[RemotingCommand] | None:
@@ -151,6 +155,12 @@ class Pops:
         self._unwanted(got.unwanted)
         so_far = lane.next_offset + len(got.popped) + len(got.unwanted)
         messages = [one.message for one in got.popped]
+        if messages and self._hooks.filter:
+            messages = self._hooks.filtered(self._group, messages, lane.queue)
+            kept = {one.properties[Prop.POP_CK] for one in messages}
+            self._unwanted(
+                one.receipt for one in got.popped if one.message.properties[Prop.POP_CK] not in kept
+            )
         return Fetched(answer.code, messages, so_far, problem=got.problem)
 
     def decline(self, lane: PopLane, answer: RemotingCommand) -> None:

@@ -19,6 +19,7 @@ from rocketmq_py import (
     DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    FilterMessageContext,
     Message,
     MessageExt,
     MessageListenerOrderly,
@@ -132,6 +133,21 @@ def test_messages_with_another_tag_are_acked_and_come_no_more(bench: Bench) -> N
     until(lambda: not list(bench.broker._parts().revive.hidden()), GUARD_S)
     bench.broker.clock.run(120)
     assert sorted(inbox.bodies) == [b"BB", b"TagA"]
+
+
+def test_what_a_hook_leaves_out_is_acked_and_comes_no_more(bench: Bench) -> None:
+    class Filter:
+        def filter_message(self, context: FilterMessageContext) -> None:
+            context.messages = [one for one in context.messages if one.body != b"no"]
+
+    inbox = Inbox()
+    bench.consumer(inbox).register_filter_message_hook(Filter())
+    for body in (b"yes", b"no", b"also"):
+        bench.send(body)
+    until(lambda: len(inbox) == 2, GUARD_S)
+    until(lambda: not list(bench.broker._parts().revive.hidden()), GUARD_S)
+    bench.broker.clock.run(120)
+    assert sorted(inbox.bodies) == [b"also", b"yes"]
 
 
 def test_the_clock_waits_for_acks_that_are_under_way(

@@ -30,7 +30,7 @@ class Bench:
         self.unwanted: list[Receipt] = []
         config = PushConsumerConfig(**cast("Any", settings))
         calls = PopCalls(self.engine, GROUP)
-        self.pops = Pops(calls, self.subscriptions, config, self.unwanted.extend)
+        self.pops = Pops(calls, self.subscriptions, config, self.unwanted.extend, GROUP)
         self.lane = PopLane(ANY, lambda: 0.0, {} if in_order else None)
 
     def asked(self) -> dict[str, str]:
