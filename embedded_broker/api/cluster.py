@@ -80,8 +80,7 @@ class EmbeddedCluster:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
         specs = topic_specs(topics)
         self._store = None if (path := checked_store(store)) is None else Path(path)
-        self._shares_store = brokers > 1
-        self._first_name = broker_name
+        self._shares_store, self._first_name = brokers > 1, broker_name
 
         def make(index: int, name: str) -> EmbeddedBroker:
             path = self._store

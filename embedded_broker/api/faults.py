@@ -130,7 +130,8 @@ class Faults:
         request to the broker, but not to the name server. ``topic``, ``group`` and ``client``
         (client id) narrow the choice. The ``nth`` such request from now on goes wrong, and only
         that one, unless ``times`` or ``always`` is called. Requests to the name server can go
-        wrong, too. Raises ``ConfigError`` for an unknown name and names the nearest ones.
+        wrong, too. So can calls over gRPC, by their names, such as ``"SendMessage"``. Raises
+        ``ConfigError`` for an unknown name and names the nearest ones.
 
         >>> from embedded_broker import EmbeddedBroker
         >>> from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -140,6 +141,14 @@ class Faults:
         <fault on(SEND_MESSAGE_V2, topic='T', nth=2).respond, 0 hits>
         """
         return self._requests.on(code, topic=topic, group=group, client=client, nth=nth)
+
+    def cut_telemetry(self, client: str, status: str = "UNAVAILABLE") -> None:
+        """End the stream by which the broker reaches a gRPC client, with a status of gRPC.
+
+        ``client`` is its id. Raises ``ConfigError`` when it has no stream, or there is no such
+        status.
+        """
+        self._requests.cut_telemetry(client, status)
 
     def clear(self) -> None:
         """Let everything work again, and forget what was asked for."""

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from attrs import define, field, frozen
 
+from embedded_broker.grpc.status import Aborted
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.bodies.heartbeat import CONSUME_PASSIVELY, HeartbeatData
 
@@ -43,6 +44,9 @@ class Stream(Protocol):
 
     def end(self) -> None:
         """Let the stream end well. On any thread."""
+
+    def stop(self, last: Aborted | None) -> None:
+        """Let the stream end, well or not. On any thread."""
 
 
 class GrpcClient(Peer):

@@ -299,6 +299,14 @@ class GrpcEndpoint:
         self.door.emit(client.stream, command.SerializeToString())
         return True
 
+    def cut(self, client_id: str, status: str) -> bool:
+        """End the stream of a client with a status of gRPC; false when it has none."""
+        client = self.clients.find(client_id)
+        if client is None or client.stream is None:
+            return False
+        client.stream.stop(Aborted(status, "a test asked for this end"))
+        return True
+
     def _client_gone(self, client: GrpcClient) -> None:
         """Undo what is kept of a client."""
         stream, client.stream = client.stream, None

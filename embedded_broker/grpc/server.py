@@ -136,10 +136,13 @@ class CommandStream:
 
     def end(self) -> None:
         """Let the stream end well. Any thread."""
-        self._bridge.call(partial(self.stop, None))
+        self.stop(None)
 
     def stop(self, last: Aborted | None) -> None:
-        """Let the stream end, well or not. On the loop's thread."""
+        """Let the stream end, well or not. Any thread."""
+        self._bridge.call(partial(self._stop, last))
+
+    def _stop(self, last: Aborted | None) -> None:
         if not self._is_over:
             self._is_over = True
             self._commands.put_nowait(last)

@@ -128,6 +128,10 @@ class Endpoint:
         if self.calls is not None:
             self.calls.wires.append(self)
 
+    def cut(self, client_id: str, status: str) -> bool:  # noqa: ARG002 - as a gRPC endpoint has it
+        """End what a client listens to: nothing here."""
+        return False
+
     def register(self, code: int, handler: Handler | GroupHandler) -> None:
         """Handle ``code`` with ``handler``, unless the profile's version does not know it."""
         if code not in self._profile.unsupported_codes:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, Self
 
 from attrs import define, field
 
+from embedded_broker.door import Door
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.journal import (
     GROUP_FIELDS,
@@ -43,6 +44,11 @@ GRPC_STATUSES: Final = frozenset(
 _OF_REMOTING: Final = frozenset({"respond"})
 """Verbs that mean something else in each protocol."""
 _NOTHING: Final = "has no verb yet: respond, delay, drop, drop_response, close or corrupt"
+
+
+def answers_to(code: int | Rpc | None) -> type[ResponseCode | RpcStatus]:
+    """Give the codes with which requests of this kind are answered."""
+    return RpcStatus if isinstance(code, Rpc) else ResponseCode
 
 
 @define(eq=False, repr=False)
@@ -90,8 +96,7 @@ class Fault:
 
         To a call over gRPC the answer is a status, such as ``42900`` or ``"TOO_MANY_REQUESTS"``.
         """
-        kind = RpcStatus if isinstance(self.code, Rpc) else ResponseCode
-        self.response = (code_of(kind, code), remark)
+        self.response = (code_of(answers_to(self.code), code), remark)
         return self._does("respond")
 
     def abort(self, status: str = "UNAVAILABLE") -> Self:
@@ -191,6 +196,13 @@ class Faulted(Protocol):
     """Where requests come in that may go wrong."""
 
     @property
+    def door(self) -> Door:
+        """What its state is behind."""
+
+    def cut(self, client_id: str, status: str) -> bool:
+        """End what a client listens to with a status; false when there is nothing."""
+
+    @property
     def interceptors(self) -> "list[Any]":  # Any: what each protocol calls an interceptor
         """Who is asked about every request."""
 
@@ -262,6 +274,16 @@ class RequestFaults:
                 endpoint.interceptors.remove(self)
             elif not there and (self._faults or self._chosen):
                 endpoint.interceptors.append(self)
+
+    def cut_telemetry(self, client_id: str, status: str) -> None:
+        """End the stream of a gRPC client; see ``Faults.cut_telemetry``."""
+        if status not in GRPC_STATUSES:
+            raise ConfigError("status", status, "one of " + ", ".join(sorted(GRPC_STATUSES)))
+        for endpoint in self._endpoints:
+            with endpoint.door:
+                if endpoint.cut(client_id, status):
+                    return
+        raise ConfigError("client", client_id, "the id of a gRPC client that has a stream open")
 
     # -- what the endpoint asks, under the door ---------------------------------------------------
 

@@ -10,12 +10,11 @@ from attrs import frozen
 from embedded_broker.control.fault_numbers import AnyFault
 from embedded_broker.control.fields import Field, Kind
 from embedded_broker.control.operation import Call, Operation
-from embedded_broker.remoting.journal import code_of
-from embedded_broker.remoting.request_faults import Fault
+from embedded_broker.remoting.journal import asked_for, code_of
+from embedded_broker.remoting.request_faults import Fault, answers_to
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.codes import ResponseCode
 
-_VERBS: Final = ("respond", "drop", "drop_response", "close", "close_after", "corrupt")
+_VERBS: Final = ("respond", "drop", "drop_response", "close", "close_after", "corrupt", "abort")
 
 
 @frozen(kw_only=True)
@@ -46,10 +45,12 @@ def add_fault(call: Call) -> FaultTold:
     verb, delay = call["verb"], call["delay"]
     if verb is None and delay is None:
         raise ConfigError("verb", verb, f"one of {', '.join(_VERBS)}, or a delay")
-    if (verb == "respond") != (call["response"] is not None):
+    needed, possible = verb == "respond", verb in {"respond", "abort"}
+    if (needed and call["response"] is None) or (not possible and call["response"] is not None):
         raise ConfigError("response", call["response"], "the code to answer with, for respond")
     if verb == "respond":
-        code_of(ResponseCode, call["response"])
+        code = call["code"]
+        code_of(answers_to(None if code is None else asked_for(code)), call["response"])
     fault = call.broker.faults.on(call["code"], **call.only("topic", "group", "client", "nth"))
     fault.times(call["times"])
     if call["always"]:
@@ -58,6 +59,8 @@ def add_fault(call: Call) -> FaultTold:
         fault.delay(delay)
     if verb == "respond":
         fault.respond(call["response"], call["remark"])
+    elif verb == "abort":
+        fault.abort(call["response"] or "UNAVAILABLE")
     elif verb == "close_after":
         fault.close(after=True)
     elif verb is not None:
@@ -114,6 +117,8 @@ def _told(call: Call, fault: AnyFault) -> FaultTold:
 
 
 _TIMES: Final = Field("times", Kind.INTEGER, "How often it happens.", default=1, low=1)
+_CODE_TOLD: Final = "Which request, as SEND_MESSAGE_V2, or SendMessage of gRPC; without it any."
+_RESPONSE_TOLD: Final = "What respond answers, as SYSTEM_BUSY; abort takes a status of gRPC."
 FAULTS: Final = (
     Operation(
         "GET",
@@ -126,13 +131,21 @@ FAULTS: Final = (
         "/faults",
         add_fault,
         (
-            Field("code", Kind.CODE, "Which request, such as SEND_MESSAGE_V2; without it any."),
+            Field(
+                "code",
+                Kind.CODE,
+                _CODE_TOLD,
+            ),
             Field("topic", Kind.TEXT, "Only requests about this topic."),
             Field("group", Kind.TEXT, "Only requests of this group."),
             Field("client", Kind.TEXT, "Only requests of the client with this id."),
             Field("nth", Kind.INTEGER, "The first one that goes wrong.", default=1, low=1),
             Field("verb", Kind.TEXT, "What happens to it.", choices=_VERBS),
-            Field("response", Kind.CODE, "The code that respond answers, such as SYSTEM_BUSY."),
+            Field(
+                "response",
+                Kind.CODE,
+                _RESPONSE_TOLD,
+            ),
             Field("remark", Kind.TEXT, "Its remark.", default="a test asked for this answer"),
             Field("delay", Kind.NUMBER, "Handle it so many seconds later.", low=0.001),
             _TIMES,

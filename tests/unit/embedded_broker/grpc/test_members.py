@@ -9,12 +9,14 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.administration.relays import Relayed
 from embedded_broker.core.guards import Caller, Guards
 from embedded_broker.core.retry_policies import Growing, Steps, retry_policy
+from embedded_broker.grpc.calls.members import ClientWire
 from embedded_broker.grpc.schema import ClientType, Language
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.rpc import Rpc
 from tests.unit.embedded_broker.grpc.conftest import Open
-from tests.unit.embedded_broker.grpc.raw_client import RawClient
-from tests.unit.embedded_broker.grpc.test_receiving import put_group
+from tests.unit.embedded_broker.grpc.raw_client import RawClient, RawStream, gathered
+from tests.unit.embedded_broker.grpc.test_receiving import parked, put_group
 from tests.unit.embedded_broker.peers import Peer
 
 MINUTE_S = 60
@@ -262,3 +264,72 @@ def test_the_journal_shows_calls(broker: EmbeddedBroker, client: RawClient, topi
     assert f"-> {Rpc.QUERY_ROUTE} [topic=NoSuchTopic" in broker.journal.dump()
     assert "40402 TOPIC_NOT_FOUND (No topic route info" in broker.journal.dump()
     assert broker.journal.requests(code="SEND_MESSAGE_V2") == []
+
+
+@pytest.mark.case("G69")
+def test_a_stream_that_is_cut_can_be_opened_again(
+    broker: EmbeddedBroker, client: RawClient, topic: str, group: str
+) -> None:
+    stream = client.be_consumer(group, topic)
+    broker.faults.cut_telemetry(client.client_id)
+    with pytest.raises(grpc.RpcError) as raised:
+        stream.next()
+    assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert client.heartbeat(group, ClientType.PUSH_CONSUMER).status.code == 20000
+    with pytest.raises(ConfigError, match="a gRPC client that has a stream open"):
+        broker.faults.cut_telemetry("nobody")
+    with pytest.raises(ConfigError, match="status = 'GONE'"):
+        broker.faults.cut_telemetry(client.client_id, "GONE")
+    again = client.stream()  # it does not say again who it is
+    put_group_until_told(broker, group, again)
+
+
+def put_group_until_told(broker: EmbeddedBroker, group: str, stream: RawStream) -> None:
+    """Change a group once its client is known to be reached again."""
+    known = broker._parts().calls.wires[-1]
+    assert isinstance(known, ClientWire)
+    (member,) = broker.groups[group].members
+    client = known._endpoint.clients.find(member.client_id)
+    assert client is not None
+    broker.wait_for(lambda _: client.stream is not None)
+    put_group(broker, group, retry_max_times=8)
+    assert stream.next().settings.backoff_policy.max_attempts == 9
+
+
+@pytest.mark.case("G36", "G39")
+def test_an_empty_receive_ends_when_its_time_is_over(open_client: Open) -> None:
+    session = VirtualClock()
+    with EmbeddedBroker(
+        grpc=True, clock=VirtualClock(), session_clock=session, topics=["T"], tcp=False
+    ) as broker:
+        client = open_client(broker)
+        for said, timeout, wait_s in (
+            ({"poll_ms": 5_000}, 60, 5),
+            ({"poll_ms": 1_000}, 60, 5),
+            ({"poll_ms": 60_000}, 60, 20),
+            ({"poll_ms": None}, None, 5),
+            ({"poll_ms": None}, 20, 18),  # as Go's: the deadline without half a request's time
+        ):
+            request = client.receive_request("T", "G", **said)
+            waiting = client.parked(Rpc.RECEIVE_MESSAGE, request, timeout)
+            parked(broker)
+            session.advance(wait_s - 1)
+            assert len(broker._parts().consume.waiters) == 1
+            session.advance(2)
+            status, messages = gathered(list(waiting))
+            assert (status.code, messages) == (40401, [])
+
+
+@pytest.mark.case("G64")
+def test_what_a_simple_consumer_had_in_hand_comes_back_when_its_time_is_over(
+    broker: EmbeddedBroker, client: RawClient, open_client: Open, queue: str, group: str
+) -> None:
+    client.be_consumer(group, queue, kind=ClientType.SIMPLE_CONSUMER)
+    client.send(client.message(queue))
+    client.receive_all(queue, group, 1, invisible_ms=20_000)
+    client.close()
+    broker.clock.advance(19)
+    assert broker.groups[group].unread() == 0
+    broker.clock.advance(1)
+    (again,) = open_client(broker).receive_all(queue, group, 1)
+    assert again.system_properties.delivery_attempt == 2
