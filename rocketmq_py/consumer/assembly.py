@@ -161,28 +161,12 @@ def push_member(
     ``workers`` run the listener calls; None: a pool of threads. ``pace``: how often, in any order.
     """
     group, engine, settings, subscriptions, _, _ = basis
-    broadcasts = settings.message_model is MessageModel.BROADCASTING
-    pops = settings.pop_all_queues or not settings.client_rebalance
-    if broadcasts and pops:
-        name, needed = ("pop_all_queues", False) if settings.pop_all_queues else _NOT_ASSIGNED
-        raise ConfigError(
-            name,
-            not needed,
-            f"must be {needed} for broadcasting: each member has all queues, so brokers assign "
-            "none",
-        )
-    if settings.consume_message_batch_max_wait and (
-        listening.is_orderly or not settings.client_rebalance
-    ):
-        raise ConfigError(
-            "consume_message_batch_max_wait",
-            settings.consume_message_batch_max_wait,
-            "must be 0 for a listener in order, and with client_rebalance=False",
-        )
+    _check_together(settings, listening)
+    pops = _pops(settings)
     queues = queues_of(basis)
     offsets = queues.offsets
     locks: QueueLocks | None
-    if broadcasts:
+    if settings.message_model is MessageModel.BROADCASTING:
         locks = None
         flow = _pulling(basis, queues, NoRetries(group, BROADCAST_ONCE))
     else:
@@ -223,6 +207,29 @@ def push_member(
     return GroupMember(
         group=group, engine=engine, settings=settings, subscriptions=subscriptions, parts=parts
     )
+
+
+def _pops(settings: PushConsumerConfig) -> bool:
+    """Whether topics may be popped: all, or those that an administrator has set to it."""
+    return settings.pop_all_queues or not settings.client_rebalance
+
+
+def _check_together(settings: PushConsumerConfig, listening: Listening) -> None:
+    """Raise ConfigError for settings, or a listener, that do not go together."""
+    if settings.message_model is MessageModel.BROADCASTING and _pops(settings):
+        name, needed = ("pop_all_queues", False) if settings.pop_all_queues else _NOT_ASSIGNED
+        raise ConfigError(
+            name,
+            not needed,
+            f"must be {needed} for broadcasting: each member has all queues, so brokers assign "
+            "none",
+        )
+    if settings.consume_message_batch_max_wait and (listening.is_orderly or _pops(settings)):
+        raise ConfigError(
+            "consume_message_batch_max_wait",
+            settings.consume_message_batch_max_wait,
+            "must be 0 for a listener in order, and where topics are popped",
+        )
 
 
 def lite_pull_member(
