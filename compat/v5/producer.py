@@ -36,12 +36,18 @@ from rocketmq_py import (
     TransactionMQProducer,
     followed_by,
 )
-from rocketmq_py.errors import PayloadTooLargeError, ProxyTimeoutError
+from rocketmq_py.errors import (
+    PayloadTooLargeError,
+    ProxyTimeoutError,
+    RequestHeaderFieldsTooLargeError,
+)
 
 if TYPE_CHECKING:
     from rocketmq_py.aio import BegunHalf
 
 MAX_ATTEMPTS: Final = 3
+PROPERTIES_BYTES_MAX: Final = 32_767
+"""What a broker stores of them, with two separators for each."""
 GROUP: Final = "rocketmq_v5_producer"
 """The group of producers without transactions, which 5.0 programs do not name."""
 _TAKES_ALL: Final = frozenset({None, "MIXED", "UNSPECIFIED"})
@@ -345,6 +351,13 @@ class Producer(Client):
         if len(core.body) > self._producer.max_message_size:
             raise PayloadTooLargeError(
                 f"the body has {len(core.body)} bytes, {self._producer.max_message_size} at most",
+                topic=message.topic,
+            )
+        size = sum(len(f"{name}{value}".encode()) + 2 for name, value in core.properties.items())
+        if size > PROPERTIES_BYTES_MAX:
+            raise RequestHeaderFieldsTooLargeError(
+                f"the properties take {size} bytes, {PROPERTIES_BYTES_MAX} at most: put large "
+                "values into the body",
                 topic=message.topic,
             )
         if transaction is not None and message.message_type is not TopicMessageType.NORMAL:

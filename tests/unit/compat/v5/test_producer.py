@@ -29,6 +29,7 @@ from compat.v5 import (
     ProducerBuilder,
     ProxyTimeoutError,
     RecallReceipt,
+    RequestHeaderFieldsTooLargeError,
     SendReceipt,
     TooManyRequestsError,
     TransactionChecker,
@@ -301,6 +302,13 @@ def test_attempts_are_as_many_as_were_asked_for(bench: Bench) -> None:
 def test_a_body_that_is_too_large_is_refused(bench: Bench) -> None:
     with pytest.raises(PayloadTooLargeError, match="4194304 at most"):
         bench.producer().send(plain(body=b"x" * 4_194_305))
+
+
+def test_properties_that_are_too_large_are_refused(bench: Bench) -> None:
+    message = plain()
+    message.add_property("long", "x" * 32_767)
+    with pytest.raises(RequestHeaderFieldsTooLargeError, match="32767 at most"):
+        bench.producer().send(message)
 
 
 def test_without_a_server_it_is_a_connection_error() -> None:
