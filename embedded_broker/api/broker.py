@@ -76,9 +76,10 @@ class EmbeddedBroker:
     needs ``allow_remote=True``. ``acl``: who may do what, a ``PlainAcl`` (RocketMQ 4.9), a
     ``UserAcl`` (5.3) or the path of a `plain_acl.yml` (the extra ``acl``); requests must be signed
     then. ``tls``: certificates for TCP connections, a ``Tls`` or the path of a `tls.properties`.
-    Port 0 takes a free port. ``tcp=False`` opens no socket, ``inproc=False`` makes SDK clients of
-    this process use TCP, and so does enforced TLS. ``topics``: names or ``TopicSpec``, or a dict
-    of names and numbers of queues, such as ``{"Orders": 6}``; they are created before ``start``
+    Port 0 takes a free port. ``tcp=False`` opens no socket but that of gRPC, ``inproc=False`` makes
+    SDK clients of this process use TCP, and so does enforced TLS. ``topics``: names or
+    ``TopicSpec``, or a dict of names and numbers of queues, such as ``{"Orders": 6}``; they are
+    created before ``start``
     returns. ``seed`` drives every random choice. ``fs`` and ``listener_factory`` replace the file
     system and the listening sockets. ``grpc=True`` lets RocketMQ's official 5.x clients in, at
     ``endpoints`` (the extra ``grpc``); ``GrpcOptions`` has more to say. ``grpc_tls``, a ``Tls``

@@ -27,13 +27,13 @@ from embedded_broker.grpc.calls.members import MemberCalls
 from embedded_broker.grpc.clients import GrpcClient
 from embedded_broker.grpc.endpoint import GrpcEndpoint
 from embedded_broker.grpc.schema import CALLS
-from embedded_broker.grpc.status import Aborted
+from embedded_broker.grpc.status import Aborted, Rejected
 from embedded_broker.settings.grpc import Certificates
 from embedded_broker.threads import has_ended
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.logs import get_logger
-from rocketmq_py.protocol.rpc import SERVICE, Rpc
+from rocketmq_py.protocol.rpc import SERVICE, Rpc, RpcStatus
 
 logger = get_logger(__name__)
 
@@ -172,9 +172,19 @@ class GrpcServer:
     _ready: Event = field(factory=Event, init=False)
     _failure: BaseException | None = field(default=None, init=False)
     _stop: "asyncio.Future[float] | None" = field(default=None, init=False)
-    _open: set[Call] = field(factory=set, init=False)
+    _open: dict[Call, None] = field(factory=dict, init=False)
     _streams: set[CommandStream] = field(factory=set, init=False)
     _is_closing: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._endpoint.on_gone.append(self._release)
+
+    def _release(self, client: GrpcClient) -> None:
+        """Answer the receives of a client that is gone: it may live, and wait. Under the door."""
+        gone = Rejected(RpcStatus.MESSAGE_NOT_FOUND, "the client has left, or was silent too long")
+        for call in list(self._open):
+            if call.client is client and call.rpc is Rpc.RECEIVE_MESSAGE:
+                self._endpoint.refuse(call, gone)
 
     def start(self) -> None:
         """Listen, and return when calls are answered."""
@@ -328,7 +338,7 @@ class GrpcServer:
             call = self._endpoint.begin(
                 rpc, raw, metadata, _address(context.peer()), _remaining_ms(context), tell
             )
-            self._open.add(call)
+            self._open[call] = None
             self._endpoint.receive(call, raw)
             return await give(_frames(await future))
         except Aborted as aborted:
@@ -340,7 +350,7 @@ class GrpcServer:
             raise
         finally:
             if call is not None:
-                self._open.discard(call)
+                self._open.pop(call, None)
 
     @staticmethod
     def _tell(bridge: Bridge, future: "asyncio.Future[Answered]", answered: Answered) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from tests.unit.embedded_broker.grpc.raw_client import RawClient
 
-Open = Callable[..., RawClient]
+if TYPE_CHECKING:  # where grpc is missing this file is read all the same
+    from tests.unit.embedded_broker.grpc.raw_client import RawClient
+
+Open = Callable[..., "RawClient"]
 _names = count(1)
 
 
@@ -32,6 +35,8 @@ def broker(shared: EmbeddedBroker) -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def open_client() -> Iterator[Open]:
     """Makes clients, which end with the test."""
+    from tests.unit.embedded_broker.grpc.raw_client import RawClient
+
     opened: list[RawClient] = []
 
     def make(broker: EmbeddedBroker, client_id: str | None = None, **headers: str) -> RawClient:

@@ -8,11 +8,9 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.administration.relays import Relayed
 from embedded_broker.core.guards import Caller, Guards
-from embedded_broker.core.retry_policies import Growing, Steps, retry_policy
 from embedded_broker.grpc.calls.members import ClientWire
 from embedded_broker.grpc.schema import ClientType, Language
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.rpc import Rpc
 from tests.unit.embedded_broker.grpc.conftest import Open
 from tests.unit.embedded_broker.grpc.raw_client import RawClient, RawStream, gathered
@@ -154,6 +152,21 @@ def test_what_a_silent_client_had_in_hand_comes_back_soon(open_client: Open) -> 
         assert again.system_properties.delivery_attempt == 2
 
 
+def test_a_receive_without_a_deadline_ends_with_its_silent_client(open_client: Open) -> None:
+    session = VirtualClock()
+    with EmbeddedBroker(
+        grpc=True, clock=VirtualClock(), session_clock=session, topics=["T"], tcp=False
+    ) as broker:
+        client = open_client(broker)
+        client.be_consumer("G", "T")
+        session.advance(119)
+        request = client.receive_request("T", "G", poll_ms=20_000)
+        waiting = client.parked(Rpc.RECEIVE_MESSAGE, request, None)
+        parked(broker)
+        session.advance(1)
+        assert gathered(list(waiting))[0].code == 40401
+
+
 @pytest.mark.case("G18")
 def test_a_jump_of_a_month_disconnects_nobody(
     broker: EmbeddedBroker, client: RawClient, topic: str, group: str
@@ -240,18 +253,6 @@ def test_a_consumer_is_asked_for_its_threads_and_to_consume(
         stream.say(answer)
         assert ended.wait(10)
         assert result in told.pop().body
-
-
-def test_a_group_of_the_broker_knows_its_retry_policy() -> None:
-    assert retry_policy(SubscriptionGroupConfig("G")) == Steps()
-    assert Steps().after(0) == 10_000
-    assert Steps().after(100) == 7_200_000
-    assert Growing().after(0) == 5_000
-    assert Growing().after(30) == 7_200_000
-    odd = SubscriptionGroupConfig(
-        "G", group_retry_policy={"customizedRetryPolicy": {"next": ["x"]}}
-    )
-    assert retry_policy(odd) == Steps()
 
 
 def test_the_journal_shows_calls(broker: EmbeddedBroker, client: RawClient, topic: str) -> None:

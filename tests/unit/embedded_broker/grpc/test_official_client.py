@@ -21,7 +21,9 @@ from typing import Any
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.certificates import Certificates, needs_openssl
 from tests.pages import ROOT, blocks_of
+from tests.unit.embedded_broker.grpc.test_receiving import put_group
 
 _names = count(1)
 DAY_S = 86_400
@@ -203,6 +205,82 @@ def test_transactions_end_by_themselves_or_when_the_broker_asks(kit: Kit) -> Non
     assert asked.wait(20)
     kit.broker.wait_for(lambda _: topic.count() == 2)
     assert [one.body for one in kit.broker.messages.in_topic(kit.topic)] == [b"yes", b"orphan"]
+
+
+@pytest.mark.case("G47", "G48")
+def test_in_order_what_fails_is_a_dead_letter_and_the_others_follow(kit: Kit) -> None:
+    steps = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [100]}}
+    put_group(
+        kit.broker,
+        kit.group,
+        consume_message_orderly=True,
+        retry_max_times=1,
+        group_retry_policy=steps,
+    )
+    seen: list[bytes] = []
+    done = Event()
+
+    def listen(message: Any) -> Any:
+        seen.append(message.body)
+        if message.body == b"2":
+            done.set()
+        failed = message.body == b"0"
+        return kit.rmq.ConsumeResult.FAILURE if failed else kit.rmq.ConsumeResult.SUCCESS
+
+    producer = kit.producer()
+    for number in range(3):
+        producer.send(kit.message(b"%d" % number, message_group="one"))
+    kit.push_consumer(listen)
+    assert done.wait(20)
+    kit.broker.wait_for(lambda one: one.groups[kit.group].lag() == 0)
+    assert seen == [b"0", b"0", b"1", b"2"]
+    assert [one.body for one in kit.broker.groups[kit.group].dead_letters()] == [b"0"]
+
+
+SECURED = """
+import sys
+from embedded_broker import AuthUser, EmbeddedBroker, Tls, UserAcl, VirtualClock
+from rocketmq import ClientConfiguration, Credentials, Message, Producer
+
+acl = UserAcl(users=(AuthUser(username="root", password="secret", superuser=True),))
+tls = Tls(certificate=sys.argv[1], key=sys.argv[2])
+with EmbeddedBroker(
+    grpc=True, grpc_tls=tls, acl=acl, clock=VirtualClock(), topics=["T"], tcp=False
+) as broker:
+    for password in ("secret", "wrong"):
+        credentials = Credentials("root", password)
+        configuration = ClientConfiguration(broker.tls_endpoints, credentials)
+        producer = Producer(configuration, ["T"], tls_enable=True)
+        try:
+            producer.startup()
+            message = Message()
+            message.topic, message.body = "T", b"secret"
+            producer.send(message)
+            print("sent", broker.topics["T"].count())
+            producer.shutdown()
+        except Exception:
+            print("refused", broker.journal.requests(code="QueryRoute")[-1].response_code)
+"""
+
+
+@needs_openssl
+@pytest.mark.case("G5", "G60")
+def test_it_speaks_tls_and_signs(tmp_path: Path, certificates: Certificates) -> None:
+    server = certificates.server
+    done = subprocess.run(
+        [sys.executable, "-c", SECURED, str(server.chain), str(server.key)],
+        env=os.environ
+        | {
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(tmp_path),
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(certificates.authority),
+        },
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.stdout == "sent 1\nrefused 40100\n", done.stderr
 
 
 def test_the_program_that_readme_shows_runs(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Renewals without any wire: a consumer that holds a message, and one that leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.core.pop.acks import Hidden
+from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.lifecycle.parts import BrokerParts
+from rocketmq_py.protocol.pop_handles import PopHandle
+from tests.unit.embedded_broker.peers import Peer
+
+INVISIBLE_MS = 60_000
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock(), topics={"T": 1}, tcp=False) as one:
+        one.send("T", b"x")
+        yield one
+
+
+def pop(parts: BrokerParts, peer: Peer) -> Hidden:
+    """Pop the message, and hold it."""
+    with parts.door:
+        popped = parts.taking.pop(Pop(peer, "G", "T", -1, 1, INVISIBLE_MS), lambda _: None)
+        assert isinstance(popped, Popped)
+        (portion,) = popped.portions
+        handle = PopHandle(
+            portion.start_offset,
+            popped.pop_time_ms,
+            popped.invisible_ms,
+            popped.revive_queue,
+            "0",
+            parts.broker_name,
+            0,
+            0,
+        )
+        hidden = Hidden(peer, "G", "T", 0, 0, handle)
+        parts.renewals.hold(hidden, 0)
+        return hidden
+
+
+def test_a_message_in_hand_is_hidden_for_longer_and_counts_as_in_hand(
+    broker: EmbeddedBroker,
+) -> None:
+    parts = broker._parts()
+    hidden = pop(parts, Peer())
+    broker.clock.advance(49.999)
+    assert parts.renewals.current(hidden) == hidden
+    broker.clock.advance(0.001)
+    renewed = parts.renewals.current(hidden)
+    assert renewed.handle.pop_time_ms == hidden.handle.pop_time_ms + 50_000
+    assert (renewed.handle.invisible_ms, renewed.handle.start_offset) == (60_000, 0)
+    assert list(parts.revive.in_hand("G")) == [("T", 0, 0)]
+    assert (parts.acks.is_open(hidden), parts.acks.is_open(renewed)) == (False, True)
+    with parts.door:
+        parts.acks.ack(renewed)
+        parts.renewals.end(hidden)
+    broker.clock.advance(hours=4)
+    assert broker.groups["G"].unread() == 0
+    assert len(parts.renewals) == 0
+
+
+def test_a_message_comes_back_by_the_policy_of_its_group_after_three_hours(
+    broker: EmbeddedBroker,
+) -> None:
+    parts = broker._parts()
+    pop(parts, Peer())
+    broker.clock.advance(hours=3, seconds=9.999)
+    assert broker.groups["G"].unread() == 0
+    broker.clock.advance(0.001)
+    assert broker.groups["G"].unread() == 1
+    assert len(parts.renewals) == 0
+
+
+def test_what_one_had_in_hand_who_left_comes_back_in_a_second(broker: EmbeddedBroker) -> None:
+    parts = broker._parts()
+    peer = Peer()
+    pop(parts, peer)
+    with parts.door:
+        parts.renewals.let_go(Peer())
+        assert len(parts.renewals) == 1
+        parts.renewals.let_go(peer)
+    broker.clock.advance(0.999)
+    assert broker.groups["G"].unread() == 0
+    broker.clock.advance(0.001)
+    assert broker.groups["G"].unread() == 1
