@@ -1,6 +1,6 @@
 """Reads and writes RocketMQ topics from PySpark, in batches and streams, with delays as columns.
 
-Pure Python: no JAR. Needs what the extra ``spark`` brings: PySpark 4.2 or newer, pyarrow, numpy. ::
+Pure Python: no JAR. Needs what the extra ``spark`` brings: PySpark 4, pyarrow, numpy. ::
 
     import spark_connector
     spark_connector.register(spark)
@@ -62,22 +62,25 @@ def register(spark: SparkSession, *, log_batches: bool = True) -> None:
 
     Each micro-batch of a stream then logs a line, unless ``log_batches`` is false. On Connect add
     a `BatchLog` yourself: its listener keeps the client's process alive until the session stops.
-    Raises ImportError naming the extra when PySpark or pyarrow is missing or too old.
+    Raises ImportError naming the extra when PySpark or pyarrow is missing, or PySpark is no
+    version 4.
     """
     try:
+        from spark_connector.servers.spark_api import register_source
         from spark_connector.source import RocketMQDataSource
     except ImportError as error:
         raise _missing(error) from error
     cores = _cores(spark)
     if cores is None:
-        spark.dataSource.register(RocketMQDataSource)
+        register_source(spark, RocketMQDataSource)
         return
     from spark_connector.frames import batch_log
     from spark_connector.servers.tally import tally_of
+    from spark_connector.servers.versions import tell_other_python
 
+    tell_other_python(spark.sparkContext)
     source = RocketMQDataSource.on_cluster(cores, tally_of(spark.sparkContext))
-    spark.dataSource.register(source)
-    if log_batches:
+    if register_source(spark, source) and log_batches:
         batch_log.log_batches(spark)
 
 
@@ -96,7 +99,7 @@ def _missing(error: ImportError) -> ImportError:
     from rocketmq_py.errors import how_to_install
 
     return ImportError(
-        f"the Spark connector needs PySpark 4.2 or newer, pyarrow and numpy ({error}): "
+        f"the Spark connector needs PySpark 4, pyarrow and numpy ({error}): "
         f"{how_to_install('spark')}"
     )
 

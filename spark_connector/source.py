@@ -14,7 +14,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
 from pyspark.sql.types import StructType
@@ -23,6 +22,7 @@ from spark_connector.decoding.read_columns import ddl_of
 from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.parsing import HiddenOptions, OtherUseError
 from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.servers.spark_api import DataSourceStreamArrowWriter, refuse_lacking
 from spark_connector.servers.tally import Tally
 from spark_connector.servers.worker_heap import settle
 
@@ -80,7 +80,9 @@ class RocketMQDataSource(DataSource):
         errors = []
         for streaming in (False, True):
             try:
-                return read_options(options, streaming=streaming)
+                found = read_options(options, streaming=streaming)
+                refuse_lacking(found)
+                return found
             except OptionError as error:
                 errors.append(error)
         of_batch, of_stream = errors

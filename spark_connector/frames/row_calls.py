@@ -35,6 +35,10 @@ def row_call(work: RowWork, returns: str, columns: list[Column]) -> Column:
     """
     from pyspark.sql import functions
 
+    from spark_connector.servers.spark_api import FIRST_FILTERS, require
+
+    require("an answer for each row (send, recall, offsets)", FIRST_FILTERS)
+
     def rows(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         # A single column comes as it is, several ones as a tuple.
         return work(list(one) if isinstance(one, tuple) else [one] for one in batches)

@@ -131,6 +131,21 @@ class Tracker:
         self._known = end, end
         return end
 
+    def latest_of_unknown(self) -> StreamOffset:
+        """Return the present end, for a Spark that does not tell where the batch begins.
+
+        A new query begins at `initial`, which it asks for later. One that goes on knows where its
+        queues stand; those that are new to it begin at the first message they have.
+        """
+        initial = self.initial()
+        end = self.latest(initial, Limit()) or initial
+        unknown = {
+            queue: one.min_offset
+            for queue, one in self._watch.bounds.items()
+            if one.min_offset < initial.topics.get(queue, 0)
+        }
+        return evolve(end, unknown=unknown)
+
     def _familiar(self, start: StreamOffset) -> StreamOffset:
         """Return an offset with the queues of the bounds: the same ones are found sooner.
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from attrs import evolve
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
@@ -28,7 +27,9 @@ from spark_connector.planning.whole_topics import whole_bounds
 from spark_connector.reading.pulling import lost
 from spark_connector.reading.pushed_filters import Narrowing, narrowing_of
 from spark_connector.reading.range_reader import read_ranges
+from spark_connector.servers import spark_api
 from spark_connector.servers.access import access_for
+from spark_connector.servers.spark_api import Filter, refuse_lacking
 from spark_connector.servers.versions import Shipped
 
 NAMED_PLACES = {"offsets", "timestamp", "timestamps"}
@@ -58,7 +59,7 @@ def arrow_schema(schema: StructType, options: ReadOptions) -> pa.Schema:
 
     Raises `SchemaError` for a column that topics do not have.
     """
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = spark_api.arrow_schema(schema)
     projection(arrow, corrupt=options.column_name_of_corrupt_record, mode=options.mode)
     return arrow.remove_metadata()
 
@@ -70,6 +71,7 @@ class BatchReader(Shipped, DataSourceReader):
         self, options: Mapping[str, str], schema: StructType, cores: int | None = None
     ) -> None:
         self.options: ReadOptions = read_options(options, streaming=False)
+        refuse_lacking(self.options)
         self.schema = arrow_schema(schema, self.options)
         self.cores = cores
         self.narrowing = Narrowing()

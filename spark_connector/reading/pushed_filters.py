@@ -9,7 +9,12 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from attrs import field, frozen
-from pyspark.sql.datasource import (
+
+from rocketmq_py import MessageQueue
+from spark_connector.decoding.read_columns import US_PER_MS, source_of
+from spark_connector.errors import SchemaError
+from spark_connector.options.read_options import named_tags
+from spark_connector.servers.spark_api import (
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -19,11 +24,6 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
-
-from rocketmq_py import MessageQueue
-from spark_connector.decoding.read_columns import US_PER_MS, source_of
-from spark_connector.errors import SchemaError
-from spark_connector.options.read_options import named_tags
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

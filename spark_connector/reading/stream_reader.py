@@ -10,26 +10,27 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from rocketmq_py import RocketMQError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.table import NUMBER_MOST
 from spark_connector.planning.backlog import Limit
-from spark_connector.planning.stream_offset import KeptOffsets
+from spark_connector.planning.stream_offset import KeptOffsets, StreamOffset
 from spark_connector.planning.task_plan import plan
 from spark_connector.planning.tracker import Tracker
 from spark_connector.reading.batch_reader import RangePartition, arrow_schema, task_bounds
 from spark_connector.reading.range_reader import read_ranges
 from spark_connector.servers.access import access_for
+from spark_connector.servers.spark_api import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+    refuse_lacking,
+)
 from spark_connector.servers.tally import Pulled, Tally
 from spark_connector.servers.versions import Shipped
 
@@ -45,11 +46,13 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         tally: Tally | None = None,
     ) -> None:
         self.options: ReadOptions = read_options(options, streaming=True)
+        refuse_lacking(self.options)
         self.schema = arrow_schema(schema, self.options)
         self._bounds = task_bounds(self.options, cores)
         self._tally = tally
         self._tracker: Tracker | None = None
         self._offsets = KeptOffsets()
+        self._place: StreamOffset | None = None  # for a Spark that tells no start
 
     def carried(self) -> dict[str, Any]:
         """Leave what belongs to this process behind: executors only read ranges."""
@@ -79,8 +82,15 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return where a new query begins; the same for every call."""
         return self._offsets.write(self._track().initial())
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next micro-batch: ``start`` itself when there is no news."""
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return the end of the next micro-batch: ``start`` itself when there is no news.
+
+        Spark 4.0 and 4.1 tell neither start nor limit: then it is the present end.
+        """
+        if start is None or limit is None:
+            return self._offsets.write(self._present_end())
         tracker = self._track()
         begin = self._offsets.read(start)
         end = tracker.latest(begin, self._limit(limit))
@@ -98,7 +108,9 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         What is read depends on the two alone. How it is divided does not: for that brokers are
         asked how large messages are, now and then and without waiting for long.
         """
-        ranges = list(self._offsets.read(start).ranges(self._offsets.read(end)))
+        first, past = self._offsets.read(start), self._offsets.read(end)
+        self._place = past.with_queues_of(first)
+        ranges = list(first.ranges(past))
         sizes = self._track().sizes.of_topics(ranges)
         return [RangePartition(task) for task in plan(ranges, self._bounds, sizes)]
 
@@ -112,6 +124,15 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         if self._tracker is not None:
             self._tracker.finish()
+
+    def _present_end(self) -> StreamOffset:
+        tracker, begin = self._track(), self._place
+        if begin is None:
+            self._place = tracker.latest_of_unknown()
+        else:
+            self._place = tracker.latest(begin, Limit()) or begin
+            tracker.push_group(begin)
+        return self._place
 
     def _track(self) -> Tracker:
         if self._tracker is None:

@@ -1,4 +1,4 @@
-"""Whether the process that plans and the worker that reads or writes run the same software.
+"""Whether the program, the process that plans, and the worker that reads run the same software.
 
 Spark carries readers and writers from one to the other as pickled objects. Another version of
 this package would misread them, so they travel wrapped: outside who wrote them, in plain texts
@@ -6,15 +6,43 @@ that every version can read, inside their state, which is only opened when both 
 same. Must not know what readers and writers hold. Read on: ``reading/batch_reader.py``.
 """
 
+import logging
 import platform
+import shutil
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 
 from rocketmq_py import __version__
 from spark_connector.errors import VersionError
 from spark_connector.servers.worker_heap import settle
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_log = logging.getLogger("spark_connector")
+
+
+def tell_other_python(context: "SparkContext") -> None:
+    """Log a warning when workers on this machine run another Python than the program.
+
+    Spark starts ``python3`` of the PATH unless it is told otherwise. Only of a local master it is
+    known where that is.
+    """
+    if not context.master.startswith("local"):
+        return
+    theirs = shutil.which(context.pythonExec) or context.pythonExec
+    if Path(theirs).absolute() != Path(sys.executable).absolute():
+        _log.warning(
+            "Spark's workers run %s and this program %s. Unless that one has rocketmq-py and "
+            "pyarrow, too, reads and writes fail there: set PYSPARK_PYTHON=%s before the session "
+            "is made",
+            theirs,
+            sys.executable,
+            sys.executable,
+        )
 
 
 def origin() -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from rocketmq_py import MessageQueue, RemotingCommandException
@@ -19,6 +18,7 @@ from rocketmq_py.raw import RawMessages
 from spark_connector.errors import OptionError
 from spark_connector.options.write_options import WriteOptions, write_options
 from spark_connector.servers.access import access_for, retrying
+from spark_connector.servers.spark_api import arrow_schema
 from spark_connector.servers.task_context import query_and_batch, task_setting
 from spark_connector.writing.queue_choice import first_queues
 from spark_connector.writing.replay_guard import ReplayGuard
@@ -51,7 +51,7 @@ class WriteTask:
             )
         self.options: WriteOptions = write_options(options, streaming=streaming)
         check_compression(self.options.compression)
-        self.meanings = check_columns(to_arrow_schema(schema, timezone="UTC"), self.options)
+        self.meanings = check_columns(arrow_schema(schema), self.options)
         self.fixed_queues: dict[str, tuple[MessageQueue, ...]] = {}
         self.is_planned = False
 

@@ -8,13 +8,10 @@ which a consumer can drop them. Must not know requests. Read on: ``write_task.py
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from spark_connector.servers.spark_api import DataSourceStreamArrowWriter, arrow_batches
 from spark_connector.servers.versions import Shipped
 from spark_connector.writing.write_task import WriteTask, WrittenMessage, log_abort, raise_failure
 
@@ -27,10 +24,11 @@ class _Writer(Shipped):
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         streaming = self.is_streaming
         self._task = WriteTask(options, schema, overwrite=overwrite, streaming=streaming)
+        self._schema = schema
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send one task's rows."""
-        return self._task.run(iterator)
+        return self._task.run(arrow_batches(iterator, self._schema))
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
