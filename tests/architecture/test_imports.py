@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rocketmq_py
-from rocketmq_py import aio
+from rocketmq_py import admin, aio
 from tests.architecture.source_tree import (
     PACKAGES,
     ROOT,
@@ -19,6 +19,8 @@ from tests.architecture.source_tree import (
 PUBLIC = {
     "rocketmq_py",
     *(f"rocketmq_py.{name}" for name in rocketmq_py.__all__),
+    "rocketmq_py.admin",
+    *(f"rocketmq_py.admin.{name}" for name in admin.__all__),
     "rocketmq_py.aio",
     *(f"rocketmq_py.aio.{name}" for name in aio.__all__),
 }
