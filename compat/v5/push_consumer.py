@@ -25,6 +25,8 @@ from rocketmq_py import (
     MessageListenerOrderly,
     PushConsumerConfig,
 )
+from rocketmq_py.admin import AdminClient
+from rocketmq_py.errors import ClientException, NotFoundError
 
 if TYPE_CHECKING:
     from rocketmq_py import MessageExt
@@ -61,9 +63,10 @@ class PushConsumer(Consumer):
     failed comes again after 10 s, 30 s and so on up to two hours, and after 17 attempts it is a
     dead letter.
 
-    ``fifo``, of this class only: the messages of a queue, and so those of a message group, are
-    handled one after the other, and one that failed comes again in its place after a second. The
-    official client asks its server whether the group is so set; here the program says it.
+    In order, the messages of a queue, and so those of a message group, are handled one after the
+    other, and one that failed comes again in its place after a second. The start asks the brokers
+    whether the group is so set, as the official client does; ``fifo``, of this class only, says it
+    instead, and nobody is asked.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class PushConsumer(Consumer):
         consumption_thread_count: int = THREADS,
         tls_enable: bool = False,
         *,
-        fifo: bool = False,
+        fifo: bool | None = None,
     ) -> None:
         if not callable(getattr(message_listener, "consume", None)):
             raise IllegalArgumentException(
@@ -97,12 +100,38 @@ class PushConsumer(Consumer):
                 max_reconsume_times=ATTEMPTS_AFTER_FIRST,
                 consume_timeout=LISTENER_TIME,
             )
-            push = DefaultMQPushConsumer.of(config, consumer_group)
-        if fifo:
-            push.register_message_listener(MessageListenerOrderly(self._in_order))
-        else:
-            push.register_message_listener(self._side_by_side)
-        super().__init__(client_configuration, consumer_group, push, subscription)
+            self._push = DefaultMQPushConsumer.of(config, consumer_group)
+        self._fifo = fifo
+        super().__init__(client_configuration, consumer_group, self._push, subscription)
+
+    def startup(self) -> None:
+        """Get ready, and begin to receive.
+
+        Unless ``fifo`` was said a broker must answer: else it raises ConnectionException, or what
+        the broker's refusal is.
+        """
+        if not self.is_running:
+            if self._fifo is None:
+                self._fifo = self._is_ordered()
+            listen = MessageListenerOrderly(self._in_order) if self._fifo else self._side_by_side
+            with translated():
+                self._push.register_message_listener(listen)
+        super().startup()
+
+    def _is_ordered(self) -> bool:
+        """Ask the brokers whether the group is in order; one that is new is not."""
+        try:
+            with translated(), AdminClient(**settings_of(self.client_configuration)) as admin:
+                return any(
+                    one.ordered for one in admin.group_settings(self.consumer_group).values()
+                )
+        except NotFoundError:
+            return False
+        except ClientException as error:
+            error.add_note(
+                "brokers were asked whether the group is in order: fifo= says it instead"
+            )
+            raise
 
     @property
     def message_listener(self) -> MessageListener:
@@ -146,7 +175,7 @@ class PushConsumerBuilder:
         self._count = CACHED_MAX
         self._size = CACHED_BYTES_MAX
         self._threads = THREADS
-        self._fifo = False
+        self._fifo: bool | None = None
 
     def set_client_configuration(self, client_configuration: ClientConfiguration) -> Self:
         """Set where the servers are."""
@@ -186,7 +215,7 @@ class PushConsumerBuilder:
         return self
 
     def set_fifo(self, fifo: bool) -> Self:
-        """Set whether the messages of a group are handled one after the other."""
+        """Set whether the messages of a queue are handled one after the other; see the class."""
         self._fifo = fifo
         return self
 

@@ -19,9 +19,10 @@ from tests.architecture.source_tree import (
 PUBLIC = {
     "rocketmq_py",
     *(f"rocketmq_py.{name}" for name in rocketmq_py.__all__),
+    "rocketmq_py.admin",
+    *(f"rocketmq_py.admin.{name}" for name in admin.__all__),
     "rocketmq_py.aio",
     *(f"rocketmq_py.aio.{name}" for name in aio.__all__),
-    "rocketmq_py.admin",
     *(f"rocketmq_py.admin.{name}" for name in admin.__all__),
 }
 PUBLIC_MODULES = (

@@ -21,6 +21,7 @@ from rocketmq_py import (
     DefaultLitePullConsumer,
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    DefaultPopConsumer,
     DelayPolicy,
     Delivery,
     DeliveryListener,
@@ -691,3 +692,19 @@ def receiving_of_50(configuration: v5.ClientConfiguration) -> None:
     for view in simple.receive_async(32, 15.5).result():
         assert_type(simple.ack_async(view).result(), None)
     assert_type(simple.subscription_expressions["T"], v5.FilterExpression)
+
+
+def popping(producer: TransactionMQProducer) -> None:
+    """A consumer that pops when it is asked, and what producers tell without waiting."""
+    with DefaultPopConsumer("g", namesrv_addr="127.0.0.1:9876", pop_batch_nums=8) as consumer:
+        consumer.subscribe("T", "a || b")
+        (message,) = consumer.receive(1, invisible=timedelta(minutes=1), wait=5_000)
+        assert_type(message, MessageExt)
+        consumer.change_invisible_time(message, timedelta(seconds=5))
+        assert_type(consumer.receive_async().result(), list[MessageExt])
+        assert_type(consumer.ack_async(message).result(), None)
+    DefaultMQPushConsumer("g", pop_all_queues=True, pop_threshold_bytes_for_queue=1 << 20)
+    assert_type(producer.topic_message_type("T").result(), str | None)
+    assert_type(producer.recall_message_async("T", "handle").result(), str)
+    half = producer.begin(Message("T", b"x"), timeout=5_000)
+    assert_type(half.end(LocalTransactionState.COMMIT_MESSAGE).result(), None)

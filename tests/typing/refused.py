@@ -23,6 +23,7 @@ from rocketmq_py import (
     DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    DefaultPopConsumer,
     Delay,
     Delivery,
     DeliveryListener,
@@ -617,3 +618,16 @@ def others(queue: MessageQueue) -> None:
     print(CompressionType.GZIP)  # refused
     print(ConsumeConcurrentlyStatus.SUCCESS)  # refused
     print(running_clients()["shop"])  # refused
+
+
+def popping(consumer: DefaultPopConsumer, producer: P) -> None:
+    """A consumer that pops when it is asked."""
+    DefaultPopConsumer("g", pull_batch=8)  # refused
+    DefaultPopConsumer("g", await_duration=2.5)  # refused
+    consumer.receive("8")  # refused
+    consumer.receive(8, timedelta(seconds=30))  # refused
+    consumer.receive(8, invisible=2.5)  # refused
+    consumer.ack(consumer.receive())  # refused
+    consumer.poll()  # refused
+    producer.begin(Message("T", b"x"))  # refused
+    producer.topic_message_type("T").result().lower()  # refused

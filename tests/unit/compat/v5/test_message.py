@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import doctest
 from collections.abc import Callable
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +21,10 @@ from compat.v5 import (
     PayloadEmptyError,
     TopicMessageType,
     UnsupportedError,
+    consumer,
+    fifo,
+    message,
+    timestamps,
 )
 from compat.v5.message import to_core
 from rocketmq_py import MessageExt
@@ -178,3 +184,10 @@ def test_a_received_message_has_what_its_sender_set_and_can_be_sent_on() -> None
     received.properties["POP_CK"] = "newer"
     assert (kept.receipt_handle, view.receipt_handle) == ("receipt", "newer")
     assert MessageView(MessageExt("T", b"x", sys_flag=1)).corrupted
+
+
+@pytest.mark.parametrize(
+    ("module", "examples"), [(fifo, 2), (timestamps, 2), (consumer, 1), (message, 6)]
+)
+def test_examples_in_texts_are_true(module: ModuleType, examples: int) -> None:
+    assert doctest.testmod(module) == (0, examples)

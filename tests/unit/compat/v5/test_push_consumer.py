@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from compat.v5 import (
+    ClientConfiguration,
+    ConnectionException,
     ConsumeResult,
     FilterExpression,
     IllegalArgumentException,
@@ -19,6 +21,7 @@ from compat.v5 import (
     PushConsumer,
     PushConsumerBuilder,
 )
+from rocketmq_py.admin import AdminClient, GroupSettings
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.compat.v5.v5_bench import GROUP, Bench
 from tests.waiting import until
@@ -108,6 +111,46 @@ def test_messages_of_a_group_come_in_order_and_one_that_failed_comes_first(bench
     until(lambda: len(listener.messages) == 6, PATIENCE_S)
     assert listener.bodies == [b"0", b"1", b"2", b"2", b"3", b"4"]
     assert {one.message_group for one in listener.messages} == {"g1"}
+
+
+@pytest.mark.parametrize(
+    ("ordered", "fifo", "in_order", "asked"),
+    [
+        (True, None, True, 1),
+        (False, None, False, 1),
+        (True, False, False, 0),
+        (None, None, False, 1),
+    ],
+)
+def test_a_group_is_in_order_as_the_brokers_say_unless_the_program_does(
+    bench: Bench, ordered: bool | None, fifo: bool | None, in_order: bool, asked: int
+) -> None:
+    if ordered is not None:
+        with AdminClient(namesrv_addr=bench.broker.namesrv_addr) as admin:
+            admin.create_group(GROUP, GroupSettings(ordered=ordered))
+    before = bench.requests(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    listener = Listener()
+    bench.push(listener, fifo=fifo)
+    send(bench, b"x")
+    until(lambda: listener.messages, PATIENCE_S)
+    pops = bench.broker.journal.requests(code=RequestCode.POP_MESSAGE)
+    assert {one.fields["order"] for one in pops} == {str(in_order).lower()}
+    assert bench.requests(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG) - before == asked
+
+
+def test_a_start_that_cannot_ask_says_how_to_do_without() -> None:
+    configuration = ClientConfiguration("127.0.0.1:9", request_timeout=0.2)
+    consumer = PushConsumer(configuration, GROUP, Listener(), {"T": FilterExpression()})
+    with pytest.raises(ConnectionException) as told:
+        consumer.startup()
+    assert told.value.__notes__ == [
+        "brokers were asked whether the group is in order: fifo= says it instead"
+    ]
+    assert not consumer.is_running
+    with PushConsumer(
+        configuration, GROUP, Listener(), {"T": FilterExpression()}, fifo=False
+    ) as other:
+        assert other.is_running
 
 
 def test_limits_of_the_cache_and_threads_act(bench: Bench) -> None:
