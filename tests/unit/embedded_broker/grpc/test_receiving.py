@@ -22,8 +22,8 @@ def put_group(broker: EmbeddedBroker, name: str, **settings: Any) -> None:
 
 
 def parked(broker: EmbeddedBroker, number: int = 1) -> None:
-    """Wait until so many receives wait."""
-    broker.wait_for(lambda one: len(one._parts().consume.waiters) == number)
+    """Wait until so many receives wait, less long than receives of 20 s do by themselves."""
+    broker.wait_for(lambda one: len(one._parts().consume.waiters) == number, timeout=15)
 
 
 @pytest.mark.case("G30")
