@@ -63,9 +63,13 @@ class Call:
         """Note that the client does not get the answer. Outside the door."""
         with self.door:
             self.closed = True
-            undo, self.undo = self.undo, None
-            if undo is not None:
-                undo()
+            self.take_back()
+
+    def take_back(self) -> None:
+        """Undo what was done for the client, once. Under the door."""
+        undo, self.undo = self.undo, None
+        if undo is not None:
+            undo()
 
 
 @define

@@ -230,7 +230,8 @@ class GrpcEndpoint:
         exchange.micros = (monotonic_ns() - exchange.started_ns) // 1000
 
     def refuse(self, call: Call, error: Exception) -> None:
-        """Answer a call that was refused, or failed. Under the door."""
+        """Answer a call that was refused, or failed, and undo what it has done. Under the door."""
+        call.take_back()
         rejected = rejection(error)
         if not isinstance(error, (Rejected, Refused, RocketMQError)):
             logger.error("call %s failed", call.rpc, exc_info=error)

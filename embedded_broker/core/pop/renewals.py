@@ -72,6 +72,7 @@ class Renewals:
     def hold(self, one: Hidden, reconsume_times: int) -> None:
         """Renew a message from now on, which was popped by the handle that it has."""
         if len(self._held) >= HELD_MAX:
+            logger.warning("%d popped messages are renewed: one more is not", HELD_MAX)
             return
         held = _Held(one, one.handle.pop_time_ms, reconsume_times)
         self._held[_key(one)] = held

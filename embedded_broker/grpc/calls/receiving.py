@@ -24,12 +24,15 @@ from embedded_broker.grpc.incoming import Names, expression_of, milliseconds
 from embedded_broker.grpc.status import Rejected, rejection
 from embedded_broker.tables.topics.attributes import takes_batches
 from rocketmq_py.errors import RocketMQError
+from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
 from rocketmq_py.protocol.pop_handles import PopHandle, Receipt, real_topic, retry_flag
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.rpc import Rpc, RpcStatus
+
+logger = get_logger(__name__)
 
 POLL_MIN_MS: Final = 5_000
 POLL_MAX_MS: Final = 20_000
@@ -176,7 +179,7 @@ class ReceiveCalls:
             if wanted.tags and one.record.properties.get(Prop.TAGS) not in wanted.tags:
                 acts.acks.ack(one.hidden)  # of another tag that has the same hash
             elif one.record.reconsume_times > settings.retry_max_times:
-                self._bury(call, acts, one.hidden, one.record.commit_log_offset)
+                self._give_up(call, acts, one)
             else:
                 kept.append(one)
         if not kept:
@@ -189,6 +192,14 @@ class ReceiveCalls:
                 acts.renewals.hold(one.hidden, one.record.reconsume_times)
         call.undo = partial(self._give_back, broker, [one.hidden for one in kept])
         return self._told(call, kept)
+
+    def _give_up(self, call: Call, acts: Acts, one: _Found) -> None:
+        """Move a message to the dead letters that was tried often enough, now or the next time."""
+        try:
+            self._bury(call, acts, one.hidden, one.record.commit_log_offset)
+        except Refused as refused:
+            told = "message %s of group %s is no dead letter yet, it comes again later: %s"
+            logger.warning(told, one.record.msg_id, one.hidden.group, refused.remark)
 
     def _told(self, call: Call, kept: Sequence[_Found]) -> list[Any]:
         v2, out = self._endpoint.v2, self._endpoint.out

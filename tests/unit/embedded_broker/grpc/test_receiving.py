@@ -22,8 +22,8 @@ def put_group(broker: EmbeddedBroker, name: str, **settings: Any) -> None:
 
 
 def parked(broker: EmbeddedBroker, number: int = 1) -> None:
-    """Wait until so many receives wait."""
-    broker.wait_for(lambda one: len(one._parts().consume.waiters) == number)
+    """Wait until so many receives wait, less long than receives of 20 s do by themselves."""
+    broker.wait_for(lambda one: len(one._parts().consume.waiters) == number, timeout=15)
 
 
 @pytest.mark.case("G30")
@@ -218,6 +218,24 @@ def test_after_so_many_deliveries_a_message_is_a_dead_letter(
     (told,) = client.receive_all(f"%DLQ%{group}", f"{group}-dlq", 1)
     assert told.system_properties.dead_letter_queue.topic == queue
     assert told.system_properties.dead_letter_queue.message_id == "0102"
+
+
+def test_what_cannot_be_a_dead_letter_now_becomes_one_later(
+    broker: EmbeddedBroker, client: RawClient, queue: str, group: str
+) -> None:
+    put_group(broker, group, retry_max_times=0)
+    client.send(client.message(queue, b"poison"))
+    client.receive_all(queue, group, 1, invisible_ms=10_000)
+    broker.clock.advance(10)
+    broker.config.update(brokerPermission=4)
+    try:
+        assert client.receive(queue, group, invisible_ms=10_000)[0].code == 40401
+        assert broker.groups[group].dead_letters() == []
+    finally:
+        broker.config.update(brokerPermission=6)
+    broker.clock.advance(10)
+    assert client.receive(queue, group, invisible_ms=10_000)[0].code == 40401
+    assert [one.body for one in broker.groups[group].dead_letters()] == [b"poison"]
 
 
 def test_a_client_can_move_a_message_to_the_dead_letters(
