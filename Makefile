@@ -4,6 +4,7 @@
 #   make check      format, lint, types, structure
 #   make interop    the suite against real RocketMQ clients and servers (JDK 17, Maven)
 #   make spark      the data source in a local Spark
+#   make spark-versions   the same on Spark 4.0, 4.1, 4.2 and 4.3 (1.8 GB)
 #   make long       the tests that take long: each extra alone, other Pythons, a thousand brokers
 #   make hostile    full disks, damaged files, greedy clients: the long form
 #   make fuzz       a million odd and damaged frames: does the broker answer on?
@@ -22,10 +23,10 @@ PARTS := CORE_PYTHON=$(CORE_RUN) $(RUN) .ci/parts.py
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop hostile fuzz soak sim mutants spark long recipes bench clean
+.PHONY: help demo test check interop hostile fuzz soak sim mutants spark spark-versions long recipes bench clean
 
 help:
-	@sed -n '1,15s/^# //p' Makefile
+	@sed -n '1,16s/^# //p' Makefile
 
 # An environment with a pip that knows dependency groups.
 $(VENV)/.base $(CORE_VENV)/.base:
@@ -90,6 +91,9 @@ mutants: $(VENV)/.dev
 
 spark: $(VENV)/.test
 	@$(PARTS) spark spark-slow
+
+spark-versions: $(VENV)/.test
+	@$(RUN) -m tests.spark.versions
 
 long: $(VENV)/.test
 	@$(PARTS) long
