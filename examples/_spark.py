@@ -1,6 +1,6 @@
 """What the Spark examples have in common: a local session, and what to do without Spark.
 
-Where PySpark 4.2, pyarrow, numpy or Java is missing, an example says so and is skipped.
+Where PySpark 4, pyarrow, numpy or Java is missing, an example says so and is skipped.
 """
 
 from __future__ import annotations
