@@ -84,7 +84,9 @@ def _released(fs: MemoryFileSystem) -> tuple[Counter[int], RecoveryReport]:
     return Counter(int(record.body) for record in found), report
 
 
-@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize(
+    "clean", short_form([True, False], lambda clean: not clean), ids=["clean", "killed"]
+)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("which", FILES)
 def test_no_timer_is_lost_or_repeated(which: str, way: str, clean: bool) -> None:

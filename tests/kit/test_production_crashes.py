@@ -214,6 +214,7 @@ def test_an_outbox_whose_processes_die_anywhere_loses_no_order_and_ships_none_tw
     assert sorted(rows(outbox.WAREHOUSE, PARCELS)) == sorted(ordered)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("_here")
 def test_a_schedule_whose_process_dies_anywhere_makes_one_report_a_day(

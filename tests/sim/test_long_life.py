@@ -13,6 +13,7 @@ SHORT = Plan(scale=80_000, step_s=4 * 3600)
 """So few messages touch the pages of the wheel for years: blocks and objects stand for memory."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_memory_disk_and_tables_stay_flat_for_twenty_four_days(tmp_path: Path) -> None:
     account = live(SHORT, tmp_path / "store")
