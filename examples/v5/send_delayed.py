@@ -13,10 +13,10 @@ from compat.v5 import ClientConfigurationBuilder, ClientException, MessageBuilde
 TEN_MINUTES_MS = 10 * 60 * 1000
 
 
-def main(name_server: str, topic: str) -> int:
+def main(name_server: str, topic: str, delay_ms: int = TEN_MINUTES_MS) -> int:
     """Send it, and say what came back."""
     configuration = ClientConfigurationBuilder().set_endpoints(name_server).build()
-    deliver_at_ms = int(time.time() * 1000) + TEN_MINUTES_MS
+    deliver_at_ms = int(time.time() * 1000) + delay_ms
     message = (
         MessageBuilder()
         .set_topic(topic)
