@@ -6,8 +6,8 @@ one after the other, and each test looks at what one of them has left. What cann
 * ``v5/send_delayed`` by itself waits ten minutes: it is told five seconds.
 * The jump of ``delayed_messages``, 30 days: a real broker refuses more than three, and its clock is
   the machine's. The refusal is tested.
-* ``delayed_messages --store``: it opens the store by this package's broker. That real ones go on
-  with their own and each other's stores is tested in ``test_store_exchange.py``.
+* ``delayed_messages --store`` opens a store by this package's broker. That a real one goes on with
+  such a store, and ours with a real one's, is tested in ``test_store_exchange.py``.
 """
 
 from __future__ import annotations
