@@ -1,6 +1,8 @@
 """Send a message that is delivered ten minutes from now, with the builders of the 5.0 documents.
 
-python examples/v5/send_delayed.py 127.0.0.1:9876 DelayTopic
+A third argument is another number of seconds.
+
+    python examples/v5/send_delayed.py 127.0.0.1:9876 DelayTopic
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ import time
 
 from compat.v5 import ClientConfigurationBuilder, ClientException, MessageBuilder, ProducerBuilder
 
-TEN_MINUTES_MS = 10 * 60 * 1000
+TEN_MINUTES = "600"
 
 
-def main(name_server: str, topic: str) -> int:
+def main(name_server: str, topic: str, seconds: str = TEN_MINUTES) -> int:
     """Send it, and say what came back."""
     configuration = ClientConfigurationBuilder().set_endpoints(name_server).build()
-    deliver_at_ms = int(time.time() * 1000) + TEN_MINUTES_MS
+    deliver_at_ms = int(time.time() * 1000) + int(seconds) * 1000
     message = (
         MessageBuilder()
         .set_topic(topic)
@@ -38,4 +40,4 @@ def main(name_server: str, topic: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(*sys.argv[1:4]))

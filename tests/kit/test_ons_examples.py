@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
 
 from compat.ons import Consumer
 from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.programs import load
 
 PATIENCE = 20.0
 
 
+Run = Callable[[str], object]
+
+
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedBroker]:
+def broker() -> Iterator[EmbeddedBroker]:
     topics = ["TopicTestMQ", "TopicTestMQ-Other"]
     with EmbeddedBroker(clock=VirtualClock(), tcp=False, topics=topics) as started:
-        monkeypatch.setenv("NAMESRV_ADDR", started.namesrv_addr)
         yield started
 
 
-def run(name: str) -> object:
-    """Run a program of the folder, which reads the environment when it is loaded."""
-    module = importlib.reload(importlib.import_module(f"examples.ons.{name}"))
-    return module.main()
+@pytest.fixture
+def run(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a program of the folder."""
+    return lambda name: load(f"ons/{name}", broker.namesrv_addr, monkeypatch).main()
 
 
 @pytest.mark.case("T86", "T87", "T89")
 def test_a_message_of_the_producer_reaches_the_consumer_when_it_is_due(
-    broker: EmbeddedBroker, capsys: pytest.CaptureFixture[str]
+    broker: EmbeddedBroker, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed = ""
 

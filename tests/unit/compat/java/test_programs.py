@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -11,7 +9,9 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from tests.pages import ROOT
+from tests.programs import load, programs_in
 
+FOLDER = "java_spelling"
 TOPICS = ["TimerTopic", "mq-test4", "Topic-test", "TopicTest1234"]
 Program = Callable[[str], ModuleType]
 
@@ -25,22 +25,13 @@ def broker() -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def program(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> Program:
     """Load a program that finds the broker, and reads the broker's clock."""
-    monkeypatch.setenv("NAMESRV_ADDR", broker.namesrv_addr)
 
-    def load(name: str) -> ModuleType:
-        path = ROOT / "examples" / "java_spelling" / f"{name}.py"
-        spec = importlib.util.spec_from_file_location(f"java_spelling_{name}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, spec.name, module)
-        spec.loader.exec_module(module)
-        for address in ("DEFAULT_NAMESRVADDR", "NAMESRV_ADDR"):
-            monkeypatch.setattr(module, address, broker.namesrv_addr, raising=False)
+    def load_it(name: str) -> ModuleType:
+        module = load(f"{FOLDER}/{name}", broker.namesrv_addr, monkeypatch)
         monkeypatch.setattr(module, "time", lambda: broker.clock.now_ms / 1000, raising=False)
         return module
 
-    return load
+    return load_it
 
 
 @pytest.mark.case("T38")
@@ -129,6 +120,6 @@ def test_every_row_of_the_tables_of_settings_is_taken(
 
 
 def test_every_program_is_tried_here() -> None:
-    programs = {path.stem for path in (ROOT / "examples" / "java_spelling").glob("*.py")}
+    programs = programs_in(FOLDER)
     text = (ROOT / "tests" / "unit" / "compat" / "java" / "test_programs.py").read_text("utf-8")
     assert {name for name in programs if f'program("{name}")' in text} == programs

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import runpy
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from datetime import timedelta
-from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.protocol.codes import RequestCode
+from tests.programs import begin, load, programs_in
 from tests.waiting import until
 
-FOLDER = Path(__file__).resolve().parents[4] / "examples" / "v5"
 PATIENCE_S = 20.0
 COVERED = {
     *("create_delay_topic", "send_delayed", "push_consumer", "simple_consumer"),
@@ -28,24 +26,19 @@ COVERED = {
 class Stage:
     """A broker, and programs that run beside the test."""
 
-    def __init__(self, ends: ExitStack) -> None:
+    def __init__(self, ends: ExitStack, patch: pytest.MonkeyPatch) -> None:
         self.broker = ends.enter_context(EmbeddedBroker(clock=VirtualClock()))
+        self._patch = patch
         self._producer = ends.enter_context(
             DefaultMQProducer("stops", namesrv_addr=self.broker.namesrv_addr)
         )
 
+    def load(self, program: str) -> ModuleType:
+        return load(f"v5/{program}", self.broker.namesrv_addr, self._patch)
+
     def begin(self, program: str, *arguments: str) -> Future[int]:
-        main = runpy.run_path(str(FOLDER / f"{program}.py"))["main"]
-        ended: Future[int] = Future()
-
-        def run() -> None:
-            try:
-                ended.set_result(main(self.broker.namesrv_addr, *arguments))
-            except BaseException as error:  # noqa: BLE001 - it is the outcome
-                ended.set_exception(error)
-
-        threading.Thread(target=run, name=program, daemon=True).start()  # one may never end
-        return ended
+        main = self.load(program).main
+        return begin(lambda: main(self.broker.namesrv_addr, *arguments), program)
 
     def run(self, program: str, *arguments: str) -> None:
         assert self.begin(program, *arguments).result(PATIENCE_S) == 0
@@ -58,13 +51,13 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     with ExitStack() as ends:
-        yield Stage(ends)
+        yield Stage(ends, monkeypatch)
 
 
 def test_every_program_is_run_here() -> None:
-    assert {path.stem for path in FOLDER.glob("*.py")} == COVERED
+    assert programs_in("v5") == COVERED
 
 
 @pytest.mark.parametrize("consumer", ["push_consumer", "simple_consumer"])
@@ -113,9 +106,9 @@ def test_the_next_run_is_asked_about_what_a_crash_has_left_open(
     stage.broker.topics.create("Payments")
     stage.run("transactions", "Payments", "crash")
     stage.broker.clock.advance(timedelta(minutes=5))
-    code = runpy.run_path(str(FOLDER / "transactions.py"))
-    configuration = code["ClientConfiguration"](stage.broker.namesrv_addr)
-    with code["Producer"](configuration, ("Payments",), checker=code["Ledger"]()):
+    code = stage.load("transactions")
+    configuration = code.ClientConfiguration(stage.broker.namesrv_addr)
+    with code.Producer(configuration, ("Payments",), checker=code.Ledger()):
         stage.broker.clock.run(timedelta(minutes=5))
         stage.broker.wait_delivered("Payments")
     assert "asked about b'paid 42'" in capsys.readouterr().out
