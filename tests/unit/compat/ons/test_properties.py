@@ -27,7 +27,9 @@ def test_names_keep_the_irregular_casing_of_the_original() -> None:
     assert PropertyKeyConst.MaxCachedMessageSizeInMiB == "maxCachedMessageSizeInMiB"
 
 
-@pytest.mark.parametrize("value", [None, ["id"], b"id", object()], ids=["None", "list", "bytes", "object"])
+@pytest.mark.parametrize(
+    "value", [None, ["id"], b"id", object()], ids=["None", "list", "bytes", "object"]
+)
 def test_a_value_that_is_no_text_number_or_switch_is_refused(value: object) -> None:
     wrong = cast("Any", value)
     properties = Properties()
