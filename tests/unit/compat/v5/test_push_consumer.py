@@ -11,6 +11,7 @@ import pytest
 
 from compat.v5 import (
     ClientConfiguration,
+    ClosedException,
     ConnectionException,
     ConsumeResult,
     FilterExpression,
@@ -178,8 +179,21 @@ def test_it_needs_a_listener_and_a_subscription(bench: Bench) -> None:
         bench.push(wrong)
     with pytest.raises(IllegalArgumentException, match="must name a topic"):
         PushConsumer(bench.configuration, GROUP, Listener(), {})
+    topics: Any = ["T"]
+    with pytest.raises(TypeError, match=r"a mapping of topics to filters, not \['T'\]"):
+        PushConsumer(bench.configuration, GROUP, Listener(), topics)
+    for filtered in (None, 5):
+        with pytest.raises(TypeError, match="'expression' must be <class 'str'>"):
+            FilterExpression(filtered)  # type: ignore[arg-type]
     with pytest.raises(IllegalArgumentException, match="consume_thread_min"):
         bench.push(Listener(), consumption_thread_count=0)
+
+
+def test_one_that_is_shut_down_does_not_start_again(bench: Bench) -> None:
+    consumer = bench.push(Listener())
+    consumer.shutdown()
+    with pytest.raises(ClosedException, match="is shut down: make a new one"):
+        consumer.startup()
 
 
 def test_a_builder_starts_what_it_builds(bench: Bench) -> None:
