@@ -173,12 +173,19 @@ def test_limits_of_the_cache_and_threads_act(bench: Bench) -> None:
     until(lambda: len(listener.messages) == 10, PATIENCE_S)
 
 
+class Awaited(MessageListener):
+    async def consume(self, message: MessageView) -> ConsumeResult:  # type: ignore[override]
+        return SUCCESS
+
+
 def test_it_needs_a_listener_and_a_subscription(bench: Bench) -> None:
     wrong: Any = lambda _: SUCCESS  # noqa: E731 - it has no method consume
     with pytest.raises(IllegalArgumentException, match="has no method consume"):
         bench.push(wrong)
     with pytest.raises(IllegalArgumentException, match="must name a topic"):
         PushConsumer(bench.configuration, GROUP, Listener(), {})
+    with pytest.raises(IllegalArgumentException, match="a coroutine function, and nobody awaits"):
+        bench.push(Awaited())
     topics: Any = ["T"]
     with pytest.raises(TypeError, match=r"a mapping of topics to filters, not \['T'\]"):
         PushConsumer(bench.configuration, GROUP, Listener(), topics)
