@@ -1,4 +1,4 @@
-"""What a program is told that uses Java's name of something: the Python one.
+"""What a program is told that uses Java's name of something, or that of the ctypes client.
 
 `Spelled` is the base of what a program holds in its hands. It has no names of its own: it only says
 what a missing one is called here. Type checkers do not see it, so they refuse such a name, too.
@@ -14,6 +14,7 @@ _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ACCESSORS = ("get_", "set_", "is_")
 
 _RENAMED = {
+    # of Java
     "allocate_message_queue_strategy": "allocate_strategy",
     "born_host_string": "born_host",
     "commit_sync": "commit",
@@ -21,19 +22,33 @@ _RENAMED = {
     "message_listener": "register_message_listener",
     "send_latency_fault_enable": "send_latency_enable",
     "send_message_with_vip_channel": "vip_channel_enabled",
+    # of the ctypes client
+    "get_property": "get_user_property",
+    "id": "msg_id",
+    "message_batch_max_size": "consume_message_batch_max_size",
+    "name_server_address": "namesrv_addr",
+    "name_server_domain": "namesrv_domain",
+    "offset": "queue_offset",
+    "send_orderly_with_sharding_key": "send",
+    "send_sync": "send",
+    "session_credentials": "credentials",
+    "set_property": "put_user_property",
+    "status": "send_status",
+    "thread_count": "consume_thread_max",
+    "timeout": "send_msg_timeout",
 }
-"""What is called otherwise here; everything else differs in its spelling alone."""
+"""What is called otherwise here, with or without ``set_``; all else differs in its spelling."""
 
 
 class Spelled:
-    """Base of classes that answer a Java name with the Python one."""
+    """Base of classes that answer a name of another client with the Python one."""
 
     __slots__ = ()
 
     if not TYPE_CHECKING:  # a checker that saw this method would accept every name
 
         def __getattr__(self, name: str) -> object:
-            if _JAVA_NAME.fullmatch(name) is None:
+            if not (name in _RENAMED or name.startswith("set_") or _JAVA_NAME.fullmatch(name)):
                 return object.__getattribute__(self, name)  # raises what Python says
             raise AttributeError(no_attribute(type(self), name), name=name, obj=self)
 
@@ -55,9 +70,11 @@ def _meant(name: str, known: set[str]) -> str | None:
     words = _WORD_BEGINS.sub("_", name).lower()
     if words in known:
         return words
-    for accessor in _ACCESSORS:
-        words = words.removeprefix(accessor)
     words = _RENAMED.get(words, words)
+    if words not in known:
+        for accessor in _ACCESSORS:
+            words = words.removeprefix(accessor)
+        words = _RENAMED.get(words, words)
     nearest = difflib.get_close_matches(words, known, n=1, cutoff=0.75)
     return words if words in known else (nearest[0] if nearest else None)
 

@@ -15,6 +15,8 @@ Every class is the SDK's with one-line methods of Java's names, so the SDK's nam
 shows whole programs.
 """
 
+from typing import TYPE_CHECKING
+
 from compat.java.admin import DefaultMQAdminExt
 from compat.java.listeners import (
     ConsumeConcurrentlyContext,
@@ -34,7 +36,8 @@ from compat.java.listeners import (
     TransactionListener,
 )
 from compat.java.lite_pull_consumer import DefaultLitePullConsumer
-from compat.java.messages import Message, MessageBatch, MessageExt, MessageQueue
+from compat.java.messages import Message, MessageBatch, MessageExt, MessageQueue, MessageUtil
+from compat.java.names import refuse_class
 from compat.java.producer import DefaultMQProducer, TransactionMQProducer
 from compat.java.push_consumer import DefaultMQPushConsumer
 from compat.java.results import QueryResult, SendResult, TransactionSendResult
@@ -55,7 +58,12 @@ from rocketmq_py import (
     MessageSelector,
     MQBrokerException,
     MQClientException,
+    RemotingConnectException,
     RemotingException,
+    RemotingSendRequestException,
+    RemotingTimeoutException,
+    RemotingTooMuchRequestException,
+    RequestTimeoutException,
     SendStatus,
 )
 from rocketmq_py.admin import GroupSettings, TopicSettings
@@ -93,10 +101,16 @@ __all__ = [
     "MessageQueue",
     "MessageQueueSelector",
     "MessageSelector",
+    "MessageUtil",
     "QueryResult",
     "QueuesFunction",
+    "RemotingConnectException",
     "RemotingException",
+    "RemotingSendRequestException",
+    "RemotingTimeoutException",
+    "RemotingTooMuchRequestException",
     "RequestCallback",
+    "RequestTimeoutException",
     "SelectMessageQueueByHash",
     "SelectMessageQueueByRandom",
     "SelectorFunction",
@@ -110,3 +124,6 @@ __all__ = [
     "TransactionMQProducer",
     "TransactionSendResult",
 ]
+
+if not TYPE_CHECKING:  # a checker that saw this name would accept every class
+    __getattr__ = refuse_class

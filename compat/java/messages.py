@@ -315,6 +315,25 @@ class MessageExt(rocketmq_py.MessageExt, Message):
         return self.set_unique_key(msgId)
 
 
+class MessageUtil:
+    """Makes replies, as ``org.apache.rocketmq.client.utils.MessageUtil``."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def createReplyMessage(requestMessage: rocketmq_py.MessageExt, body: bytes) -> Message:
+        """Make the reply to a request that a listener got; any started producer sends it.
+
+        Raises as `rocketmq_py.create_reply_message`.
+        """
+        return copied(Message, rocketmq_py.create_reply_message(requestMessage, body))
+
+    @staticmethod
+    def getReplyToClient(replyMessage: rocketmq_py.Message) -> str | None:
+        """Give the id of the client that asked; None in a message that is no request or reply."""
+        return replyMessage.properties.get("REPLY_TO_CLIENT")
+
+
 class MessageBatch(JavaNames, rocketmq_py.MessageBatch):
     """Several messages that travel in one request."""
 

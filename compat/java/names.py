@@ -6,7 +6,7 @@ assigns it. `NOT_OFFERED` has the reasons, which an `AttributeError` tells. The 
 against the public methods of the Java client. Must not know what a name does.
 """
 
-from typing import Final
+from typing import Final, NoReturn
 
 FORWARDED: Final[dict[str, dict[str, str]]] = {
     "Message": {
@@ -52,6 +52,10 @@ FORWARDED: Final[dict[str, dict[str, str]]] = {
         "msg_id": "getMsgId",
         "set_unique_key": "setMsgId",
         "str": "toString",
+    },
+    "MessageUtil": {
+        "create_reply_message": "createReplyMessage",
+        "properties": "getReplyToClient",
     },
     "MessageBatch": {"encode": "encode", "iter": "iterator", "MessageBatch": "generateFromList"},
     "MessageQueue": {
@@ -496,6 +500,37 @@ NOT_OFFERED: Final[dict[str, dict[str, str]]] = {
     },
 }
 """Class to reason to the Java names that it is the reason of."""
+
+
+CLASSES_NOT_OFFERED: Final[dict[str, str]] = {
+    "use DefaultLitePullConsumer": (
+        "DefaultMQPullConsumer MQPullConsumer MQPullConsumerScheduleService PullCallback "
+        "PullResult PullStatus PullTaskCallback PullTaskContext"
+    ),
+    "it is IllegalStateError of rocketmq_py": "IllegalStateException",
+    "it is ValueError, or TypeError": "IllegalArgumentException",
+    "use the class that implements it": (
+        "MQProducer MQConsumer MQPushConsumer LitePullConsumer MQAdmin MQAdminExt ClientConfig"
+    ),
+    "it was replaced by TransactionListener": "TransactionCheckListener",
+    "text.encode() and body.decode() take UTF-8": "RemotingHelper",
+    "hooks are RPCHook, SendMessageHook and ConsumeMessageHook of rocketmq_py": (
+        "RPCHook SendMessageHook ConsumeMessageHook FilterMessageHook"
+    ),
+    "it is an inner part of the Java client": (
+        "MessageAccessor MessageClientIDSetter MessageConst MessageDecoder MixAll NamespaceUtil "
+        "ServiceState UtilAll Validators"
+    ),
+}
+"""Reason to the Java classes that it is the reason of."""
+
+
+def refuse_class(name: str) -> NoReturn:
+    """Raise ImportError with the reason for a Java class, else AttributeError; for PEP 562."""
+    for reason, names in CLASSES_NOT_OFFERED.items():
+        if name in names.split():
+            raise ImportError(f"compat.java has no {name}: {reason}", name=name)
+    raise AttributeError(f"module 'compat.java' has no attribute {name!r}")
 
 
 def reason_of(kind: type, name: str) -> str | None:

@@ -6,9 +6,10 @@ Must not know sending and receiving; producers and consumers derive from `Client
 
 from __future__ import annotations
 
+import inspect
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, Self
 
@@ -146,3 +147,18 @@ def translated(what: str, message: Message | None = None) -> Iterator[None]:
             topic=None if message is None else message.topic,
             message_id=None if message is None else message.msg_id,
         ) from error
+
+
+def misfit(function: Callable[..., object], what: str, *names: str) -> str | None:
+    """Say why a function cannot be called with so many arguments; None: it can."""
+    if inspect.iscoroutinefunction(function):
+        return f"the {what} is a coroutine function, and nobody awaits it: use rocketmq_py.aio"
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None  # a builtin says nothing about itself
+    try:
+        signature.bind(*names)
+    except TypeError:
+        return f"the {what} takes {signature}: it is called with ({', '.join(names)})"
+    return None

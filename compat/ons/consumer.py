@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-from compat.ons.client import Client, translated
+from compat.ons.client import Client, misfit, translated
 from compat.ons.message import Message, from_core
 from compat.ons.settings import CONSUMER, Kind, settings_of
 from rocketmq_py import (
@@ -186,7 +186,7 @@ class Consumer(ReceivingClient):
         """Give a topic's messages to `listener`. This works after the start, too.
 
         `expression` names tags separated by ``||``, or is ``*``, or is a `MessageSelector`. Raises
-        ONSClientException for a missing topic or listener.
+        ONSClientException for a missing topic or listener, and for one that takes other arguments.
         """
         self._subscribe(topic, expression, listener)
 
@@ -225,6 +225,9 @@ def _function_of(listener: object, success: Enum) -> Callable[..., object]:
     if not callable(given) or isinstance(given, type):
         raise ONSClientException("subscribe needs a listener: an object with consume")
     found: Callable[..., object] = given
+    wrong = misfit(found, "listener", "message", "context")
+    if wrong is not None:
+        raise ONSClientException(wrong)
     try:
         returns = inspect.signature(found).return_annotation
     except (TypeError, ValueError):

@@ -357,6 +357,14 @@ def _no_attribute(name: str) -> str:
     return f"an ONS message has no attribute {name!r}{hint}"
 
 
+def check_message(message: object) -> None:
+    """Raise TypeError for what is no message of ONS."""
+    if not isinstance(message, Message):
+        raise TypeError(
+            f"a Message of compat.ons is needed, not {type(message).__name__}: made by {_FORMS}"
+        )
+
+
 def to_core(message: Message) -> rocketmq_py.Message:
     """Make the SDK's message; ValueError or TypeError for what cannot be sent."""
     core = rocketmq_py.Message(message.topic, message.body, tags=message.tag, keys=message.key)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Protocol, TypeAlias
 
 import rocketmq_py
 from compat.ons.consumer import ReceivingClient, no_consume
-from compat.ons.message import Message, from_core
+from compat.ons.message import Message, check_message, from_core
 from compat.ons.producer import SendingClient, refuse_delay, sending
 from compat.ons.sending import SendResult
 from compat.ons.settings import ORDER_CONSUMER, ORDER_PRODUCER, Kind
@@ -91,9 +91,11 @@ class OrderProducer(SendingClient):
         `DelayConflictError`, a ValueError, for a delayed message unless ``allow_delay``: it would
         arrive when it is due, and not in order.
         """
+        check_message(message)
         if not isinstance(sharding_key, str) or not sharding_key.strip():
             raise ONSClientException(
-                f"sharding_key = {sharding_key!r} is blank: messages with the same key are in order"
+                f"sharding_key = {sharding_key!r} is blank, or no str: messages with the same key "
+                "are in order"
             )
         self.check_running()
         message.sharding_key = sharding_key

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import rocketmq_py
 from compat.ons.client import Client, translated
-from compat.ons.message import Message, to_core
+from compat.ons.message import Message, check_message, to_core
 from compat.ons.sending import OnExceptionContext, SendCallbackLike, SendResult, Teller
 from compat.ons.settings import PRODUCER, Kind, producer_settings
 from rocketmq_py import DefaultMQProducer
@@ -108,7 +108,11 @@ class Producer(SendingClient):
 
 @contextmanager
 def sending(message: Message) -> Iterator[rocketmq_py.Message]:
-    """Send the message of the SDK inside this block, under a new id; errors are ONS's."""
+    """Send the message of the SDK inside this block, under a new id; errors are ONS's.
+
+    TypeError for what is no message of ONS.
+    """
+    check_message(message)
     message.msg_id = _ids(os.getpid()).next()
     with translated("send", message):
         core = to_core(message)

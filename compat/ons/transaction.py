@@ -13,7 +13,7 @@ from enum import Enum
 from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import rocketmq_py
-from compat.ons.client import Client
+from compat.ons.client import Client, misfit
 from compat.ons.message import Message, from_core
 from compat.ons.producer import refuse_delay, sending
 from compat.ons.properties import PropertyKeyConst, int_of
@@ -142,7 +142,7 @@ class TransactionProducer(Client):
     _KIND: ClassVar[Kind] = TRANSACTION_PRODUCER
 
     def __init__(self, properties: Mapping[str, object], checker: CheckerLike | None) -> None:
-        self._checker = None if checker is None else _method(checker, "check", "checker")
+        self._checker = None if checker is None else _method(checker, "check", "checker", "message")
         super().__init__(properties)
 
     def _make(self) -> None:
@@ -187,7 +187,7 @@ class TransactionProducer(Client):
         Raises `DelayConflictError`, a ValueError, for a delayed message unless ``allow_delay``: an
         embedded broker starts the delay at the commit, a real one of 5.x loses such a message.
         """
-        execute = _method(executer, "execute", "executer")
+        execute = _method(executer, "execute", "executer", "message", "arg")
         self.check_running()
         with sending(message) as core:
             refuse_delay(core, allow_delay=allow_delay, what="a message of a transaction")
@@ -223,7 +223,7 @@ def _state(answer: object, who: str, message: Message) -> LocalTransactionState:
     return LocalTransactionState.UNKNOW
 
 
-def _method(given: object, name: str, what: str) -> Callable[..., object]:
+def _method(given: object, name: str, what: str, *arguments: str) -> Callable[..., object]:
     """Find what a program has passed: an object with a method of this name, or a callable."""
     if isinstance(given, type):
         raise TypeError(f"{given.__name__} is a class: pass an object of it as the {what}")
@@ -232,6 +232,9 @@ def _method(given: object, name: str, what: str) -> Callable[..., object]:
     for one in (method, given):
         if callable(one):
             found: Callable[..., object] = one
+            wrong = misfit(found, what, *arguments)
+            if wrong is not None:
+                raise TypeError(wrong)
             return found
     raise TypeError(
         f"{type(given).__name__} is no {what}: pass a callable, or an object with {name}"

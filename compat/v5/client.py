@@ -57,7 +57,8 @@ class ClientConfiguration:
     ``endpoints`` are **name servers** as ``host:port;host:port``, not the proxy that the official
     client connects to. ``credentials``: `Credentials`, or a function that gives the SDK's
     `rocketmq_py.Credentials` and is asked for each request. ``request_timeout`` is in seconds, or
-    a timedelta. Raises IllegalArgumentException for values that cannot be.
+    a timedelta. Raises IllegalArgumentException for values that cannot be, TypeError for endpoints
+    that are no text.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class ClientConfiguration:
         *,
         ssl_enabled: bool = False,
     ) -> None:
+        if not isinstance(endpoints, str):
+            raise TypeError(f"endpoints are a str like 'host:port;host:port', not {endpoints!r}")
         addresses = [one.strip() for one in endpoints.split(";") if one.strip()]
         for scheme in _SCHEMES:
             addresses = [one.removeprefix(scheme) for one in addresses]
@@ -273,7 +276,15 @@ def milliseconds_of(
 
 
 def settings_of(configuration: ClientConfiguration, *, tls_enable: bool = False) -> Settings:
-    """Give a configuration as the SDK's settings; a client may ask for TLS by itself, too."""
+    """Give a configuration as the SDK's settings; a client may ask for TLS by itself, too.
+
+    Raises TypeError for what is no configuration.
+    """
+    if not isinstance(configuration, ClientConfiguration):
+        raise TypeError(
+            f"a client needs a ClientConfiguration, not {configuration!r}: "
+            "ClientConfiguration('host:port')"
+        )
     known = configuration.credentials
     return Settings(
         namesrv_addr=configuration.endpoints,

@@ -11,7 +11,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import instance_of
 
 from compat.v5.client import Client, ClientConfiguration, Engine
 from compat.v5.errors import IllegalArgumentException, translated
@@ -40,7 +41,7 @@ class FilterExpression:
     TAG_EXPRESSION_SUB_ALL: ClassVar[str] = ALL
     SUB_ALL: ClassVar[FilterExpression]
 
-    expression: str = ALL
+    expression: str = field(default=ALL, validator=instance_of(str))
     filter_type: FilterType = FilterType.TAG
 
     @property
@@ -81,6 +82,11 @@ class Consumer(Client):
         self._consumer_group = consumer_group
         self._subscribing = engine
         self._subscriptions: dict[str, FilterExpression] = {}
+        if not isinstance(subscription, Mapping):
+            raise TypeError(
+                f"subscription is a mapping of topics to filters, not {subscription!r}: "
+                "{'topic': FilterExpression()}"
+            )
         for topic, expression in subscription.items():
             self.subscribe(topic, expression)
 

@@ -100,7 +100,7 @@ class Message:
 
     @tag.setter
     def tag(self, tag: str) -> None:
-        if not tag or not tag.strip() or "|" in tag:
+        if _is_blank(tag, "tag") or "|" in tag:
             raise IllegalArgumentException(f"tag {tag!r} must not be blank and hold no |")
         _check_text("TAGS", tag)
         self._tag = tag
@@ -112,6 +112,8 @@ class Message:
 
     @keys.setter
     def keys(self, keys: str | Iterable[str]) -> None:
+        if not isinstance(keys, Iterable):
+            raise TypeError(f"keys are a str, or several of them, not {keys!r}")
         self._keys = _checked_keys((*self._keys, *((keys,) if isinstance(keys, str) else keys)))
 
     @property
@@ -121,7 +123,7 @@ class Message:
 
     @message_group.setter
     def message_group(self, message_group: str) -> None:
-        if not message_group or not message_group.strip():
+        if _is_blank(message_group, "message_group"):
             raise IllegalArgumentException("message_group must not be blank")
         if self._due is not None:
             raise _conflict("message_group", "delivery_timestamp")
@@ -229,6 +231,13 @@ class Message:
         }
         told = ", ".join(f"{name}={value!r}" for name, value in shown.items() if value)
         return f"{type(self).__name__}({told}, {len(self._body)} bytes)"
+
+
+def _is_blank(text: str, name: str) -> bool:
+    """Whether a text says nothing; TypeError for what is no text."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is a str, not {type(text).__name__} {text!r}")
+    return not text.strip()
 
 
 def _check_text(name: str, value: str) -> None:

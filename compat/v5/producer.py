@@ -31,6 +31,7 @@ from rocketmq_py import (
     LocalTransactionState,
     MessageExt,
     MessageQueue,
+    RecallHandle,
     SendResult,
     SendStatus,
     TransactionMQProducer,
@@ -209,8 +210,10 @@ class Producer(Client):
         fifo_hash: FifoHash = "proxy",
     ) -> None:
         named = (topics,) if isinstance(topics, str) else tuple(topics or ())
-        if isinstance(max_attempts, bool) or max_attempts < 1:
-            raise IllegalArgumentException(f"max_attempts = {max_attempts!r}: at least 1")
+        if not all(isinstance(topic, str) for topic in named):
+            raise TypeError(f"topics are texts, not {named!r}")
+        if isinstance(max_attempts, bool) or not isinstance(max_attempts, int) or max_attempts < 1:
+            raise IllegalArgumentException(f"max_attempts = {max_attempts!r}: an int, at least 1")
         if fifo_hash not in ("proxy", "sip"):
             raise IllegalArgumentException(f"fifo_hash = {fifo_hash!r}: 'proxy' or 'sip'")
         self._validates = validate_message_type
@@ -232,9 +235,10 @@ class Producer(Client):
         group: str | None,
     ) -> DefaultMQProducer:
         """Make the producer of the SDK: the one place where its settings are."""
+        known = settings_of(configuration, tls_enable=tls_enable)
         timeout_ms = configuration.request_timeout_ms
         config = rocketmq_py.ProducerConfig(
-            **settings_of(configuration, tls_enable=tls_enable),
+            **known,
             send_msg_timeout=timeout_ms * max_attempts,
             send_msg_max_timeout_per_request=timeout_ms,
             retry_times_when_send_failed=max_attempts - 1,
@@ -268,6 +272,8 @@ class Producer(Client):
         IllegalArgumentException for a message that cannot be, or that is not of the kind its topic
         is for, and otherwise what the server's answer says: see `compat.v5`.
         """
+        if transaction is not None and not isinstance(transaction, Transaction):
+            raise TypeError(f"a transaction comes from begin_transaction, not {transaction!r}")
         core = self._checked(message, transaction)
         if self._validates:
             kind = _kind(message, transaction)
@@ -305,12 +311,14 @@ class Producer(Client):
         BadRequestError for a handle that cannot be one, and when it is too late.
         """
         with translated():
+            RecallHandle.decode(recall_handle)  # a broker would say no more than "failed"
             return RecallReceipt(self._producer.recall_message(topic, recall_handle))
 
     def recall_message_async(self, topic: str, recall_handle: str) -> Future[RecallReceipt]:
         """Take back a message without waiting; the future gets what `recall_message` gives."""
         self._check_running()
         try:
+            RecallHandle.decode(recall_handle)
             call = self._producer.recall_message_async(topic, recall_handle)
         except rocketmq_py.RocketMQError as error:
             return failed(error)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Final, Self
 
 from compat.v5.client import ClientConfiguration, settings_of
@@ -85,6 +86,11 @@ class PushConsumer(Consumer):
         if not callable(getattr(message_listener, "consume", None)):
             raise IllegalArgumentException(
                 f"message_listener {message_listener!r} has no method consume"
+            )
+        if iscoroutinefunction(message_listener.consume):
+            raise IllegalArgumentException(
+                f"consume of {message_listener!r} is a coroutine function, and nobody awaits it: "
+                "use rocketmq_py.aio"
             )
         if not subscription:
             raise IllegalArgumentException("subscription must name a topic")

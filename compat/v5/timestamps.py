@@ -19,6 +19,8 @@ LEAST_MS: Final = 100_000_000_000
 
 As milliseconds it is in March 1973, so numbers of one unit are on one side of it.
 """
+_LEAST_S: Final = LEAST_MS // 1000
+_A_DELAY: Final = "a delay, and a moment is wanted: the present, as of time.time(), and the delay"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -35,10 +37,11 @@ class EpochSeconds(int):
     def __new__(cls, value: int) -> Self:
         """Check that it can be seconds."""
         number = _whole(value, cls.__name__)
-        if not 0 <= number < LEAST_MS:
+        if not _LEAST_S <= number < LEAST_MS:
+            looks_like = "milliseconds, give EpochMilliseconds" if number >= LEAST_MS else _A_DELAY
             raise IllegalArgumentException(
-                f"delivery timestamp {number} cannot be seconds since 1970"
-                + (": it looks like milliseconds, give EpochMilliseconds" if number > 0 else "")
+                f"delivery timestamp {number} cannot be seconds since 1970: it looks like "
+                + looks_like
             )
         return super().__new__(cls, number)
 
@@ -67,9 +70,10 @@ class EpochMilliseconds(int):
         """Check that it can be milliseconds."""
         number = _whole(value, cls.__name__)
         if number < LEAST_MS:
+            looks_like = "seconds, give EpochSeconds" if number >= _LEAST_S else _A_DELAY
             raise IllegalArgumentException(
-                f"delivery timestamp {number} cannot be milliseconds since 1970"
-                + (": it looks like seconds, give EpochSeconds" if number > 0 else "")
+                f"delivery timestamp {number} cannot be milliseconds since 1970: it looks like "
+                + looks_like
             )
         return super().__new__(cls, number)
 

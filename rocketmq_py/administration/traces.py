@@ -22,7 +22,14 @@ async def of_message(
     end: datetime | None,
     max_messages: int,
 ) -> tuple[TraceRecord, ...]:
-    """Give the records about a message (12); with a topic the id may be of either kind (33)."""
+    """Give the records about a message (12); with a topic the id may be of either kind (33).
+
+    Raises TypeError for an id that is no text, ValueError for a blank one.
+    """
+    if not isinstance(msg_id, str):
+        raise TypeError(f"msg_id is a str, not {type(msg_id).__name__} {msg_id!r}")
+    if not msg_id.strip():
+        raise ValueError("msg_id is blank: send() gives it as SendResult.msg_id")
     if topic is not None:
         msg_id = (await by_id(servers, topic, msg_id)).msg_id
     notes = await by_key(servers, trace_topic, msg_id, begin, end, max_messages)

@@ -163,7 +163,7 @@ class DefaultPopConsumer(PopConsumerConfig, _Consumer):
     def ack_async(self, message: MessageExt) -> Future[None]:
         """Say that a message is handled, without waiting; the future gets what `ack` raises."""
         self._running()
-        return self._receiving.ack(message)
+        return self._receiving.ack(_checked_message(message))
 
     def change_invisible_time(self, message: MessageExt, invisible: int | timedelta) -> None:
         """Let a message come again after ``invisible``, in ms or a timedelta, counted from now.
@@ -178,7 +178,13 @@ class DefaultPopConsumer(PopConsumerConfig, _Consumer):
     ) -> Future[None]:
         """Change the time without waiting; the future gets what `change_invisible_time` raises."""
         self._running()
-        return self._receiving.hide(message, _checked_invisible(invisible))
+        return self._receiving.hide(_checked_message(message), _checked_invisible(invisible))
+
+
+def _checked_message(message: object) -> MessageExt:
+    if not isinstance(message, MessageExt):
+        raise TypeError(f"one message that was received is settled, not {message!r:.200}")
+    return message
 
 
 def _checked_count(count: object) -> int:

@@ -127,9 +127,12 @@ class DefaultMQPushConsumer(PushConsumerConfig, _Consumer, Foreground):
         exception the messages come again later. A `MessageListenerOrderly` gets the messages of
         each queue one after the other. A callable whose parameter is named ``delivery``, and a
         `DeliveryListener`, gets a `Delivery`, which it settles itself: at once or later, from any
-        thread. Raises TypeError for what cannot be called so, MQClientException after `start`.
+        thread. Raises TypeError for what cannot be called so, MQClientException after `start`, and
+        `ClientClosedError` after `shutdown`.
         """
         listening = listening_of(listener)
+        if self._life.state in ("closed", "failed"):
+            raise self._life.refusal()
         if self._life.state != "new":
             raise MQClientException("register the listener before start()")
         self._listening = listening

@@ -1,4 +1,4 @@
-"""A Java name on a class of the SDK is refused with the Python name."""
+"""A name of Java, or of the ctypes client, on a class of the SDK is answered with our own."""
 
 from __future__ import annotations
 
@@ -49,10 +49,25 @@ RESULT = SendResult(
         (RESULT, "getMsgId", "msg_id"),
         (QUEUE, "getQueueId", "queue_id"),
         (ConsumeConcurrentlyContext(QUEUE), "setAckIndex", "ack_index"),
+        (DefaultMQProducer("g"), "set_name_server_address", "namesrv_addr"),
+        (DefaultMQProducer("g"), "set_session_credentials", "credentials"),
+        (DefaultMQProducer("g"), "set_compress_level", "compress_level"),
+        (DefaultMQProducer("g"), "set_timeout", "send_msg_timeout"),
+        (DefaultMQProducer("g"), "send_sync", "send"),
+        (DefaultMQProducer("g"), "send_orderly_with_sharding_key", "send"),
+        (DefaultMQPushConsumer("g"), "set_thread_count", "consume_thread_max"),
+        (Message("T", b"x"), "set_body", "body"),
+        (Message("T", b"x"), "set_property", "put_user_property"),
+        (MessageExt("T", b"x"), "get_property", "get_user_property"),
+        (MessageExt("T", b"x"), "id", "msg_id"),
+        (RESULT, "status", "send_status"),
+        (RESULT, "offset", "queue_offset"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_a_java_name_is_answered_with_the_python_one(thing: object, name: str, meant: str) -> None:
+def test_a_name_of_another_client_is_answered_with_the_python_one(
+    thing: object, name: str, meant: str
+) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(thing, name)
     assert str(caught.value) == (

@@ -16,7 +16,7 @@ import pytest
 
 import rocketmq_py
 from compat import java
-from compat.java.names import FORWARDED, NOT_OFFERED, reason_of
+from compat.java.names import CLASSES_NOT_OFFERED, FORWARDED, NOT_OFFERED, reason_of
 from tests.pages import ROOT
 
 CLIENTS = (
@@ -183,6 +183,30 @@ def test_what_is_not_offered_is_refused_with_its_reason(kind: str, name: str, to
     made = getattr(java, kind)()
     with pytest.raises(AttributeError, match=f"^{kind} has no {name}: {told}$"):
         getattr(made, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("DefaultMQPullConsumer", "use DefaultLitePullConsumer"),
+        ("IllegalStateException", "it is IllegalStateError of rocketmq_py"),
+    ],
+)
+def test_the_import_of_a_class_that_is_not_offered_says_why(name: str, told: str) -> None:
+    with pytest.raises(ImportError, match=rf"^compat\.java has no {name}: {told}$"):
+        exec(f"from compat.java import {name}")  # noqa: S102 - a name of the table
+    with pytest.raises(AttributeError, match=r"^module 'compat\.java' has no attribute 'Nothing'$"):
+        java.Nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_no_class_is_offered_and_refused() -> None:
+    told = {name for names in CLASSES_NOT_OFFERED.values() for name in names.split()}
+    assert told.isdisjoint(java.__all__)
+
+
+def test_the_page_says_how_many_classes_the_table_has() -> None:
+    page = (ROOT / "MIGRATION.md").read_text(encoding="utf-8")
+    assert f"is the whole table: {len(METHODS)} classes" in page
 
 
 def test_a_misspelt_name_is_refused_when_it_is_read_or_assigned() -> None:

@@ -15,7 +15,9 @@ from compat.java import (
     MessageExt,
     MessageQueue,
     MessageQueueSelector,
+    MessageUtil,
     RequestCallback,
+    RequestTimeoutException,
     SelectMessageQueueByHash,
     SelectMessageQueueByRandom,
     SendCallback,
@@ -25,13 +27,7 @@ from compat.java import (
     TransactionMQProducer,
 )
 from embedded_broker import EmbeddedBroker
-from rocketmq_py import (
-    Credentials,
-    MQClientException,
-    ProducerConfig,
-    RemotingCommand,
-    RequestTimeoutException,
-)
+from rocketmq_py import Credentials, MQClientException, ProducerConfig, RemotingCommand
 from tests.waiting import until
 
 
@@ -207,7 +203,10 @@ def test_a_request_is_answered_or_told_to_its_callback(
     broker.wait_for(lambda _: broker.topics["T"].count() == 3)
     for stored in broker.messages.in_topic("T"):
         asked = MessageExt("T", stored.body, properties=dict(stored.properties))
-        producer.send(rocketmq_py.create_reply_message(asked, b"yes"))
+        reply = MessageUtil.createReplyMessage(asked, b"yes")
+        assert MessageUtil.getReplyToClient(reply) == producer.client_id
+        assert reply.setTags("answer").getTags() == "answer"
+        producer.send(reply, 3_000)
     broker.wait_for(lambda _: len(replies.replies) == 3)
     assert {reply.getProperty("MSG_TYPE") for reply in replies.replies} == {"reply"}
 

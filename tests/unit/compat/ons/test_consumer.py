@@ -202,6 +202,21 @@ def test_a_listener_that_can_never_succeed_is_refused_when_it_subscribes(
         consumer_of(broker).subscribe("TopicTestMQ", "*", listener)
 
 
+def test_a_listener_that_takes_other_arguments_is_refused_when_it_subscribes(
+    broker: EmbeddedBroker,
+) -> None:
+    async def awaited(message: Message, context: ConsumeContext) -> Action:
+        return Action.CommitMessage
+
+    wrong: Any = lambda _message: Action.CommitMessage  # noqa: E731 - it has no context
+    told = r"the listener takes \(_message\): it is called with \(message, context\)"
+    with pytest.raises(ONSClientException, match=told):
+        consumer_of(broker).subscribe("TopicTestMQ", "*", wrong)
+    with pytest.raises(ONSClientException, match="a coroutine function, and nobody awaits it"):
+        consumer_of(broker).subscribe("TopicTestMQ", "*", awaited)  # type: ignore[arg-type]
+    consumer_of(broker).subscribe("TopicTestMQ", "*", lambda *_given: Action.CommitMessage)
+
+
 def test_a_subscription_needs_topic_and_listener(broker: EmbeddedBroker) -> None:
     unstarted = consumer_of(broker)
     with pytest.raises(ONSClientException, match="topic"):

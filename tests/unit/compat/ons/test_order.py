@@ -76,9 +76,9 @@ def test_the_queue_of_a_key_is_that_of_javas_client(key: str, queues: int, expec
 
 
 @pytest.mark.case("T90")
-@pytest.mark.parametrize("key", ["", "  ", None])
+@pytest.mark.parametrize("key", ["", "  ", None, 7])
 def test_a_blank_key_is_refused(broker: EmbeddedBroker, producer: OrderProducer, key: Any) -> None:
-    with pytest.raises(ONSClientException, match=r"sharding_key = .* is blank"):
+    with pytest.raises(ONSClientException, match=r"sharding_key = .* is blank, or no str"):
         producer.send(Message(TOPIC, "TagA", b"x"), key)
     assert broker.messages.in_topic(TOPIC) == []
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
+import rocketmq_py
 from compat.ons import Message, ONSClientException, ONSFactory, Producer, SendCallback, SendResult
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import MQClientException
@@ -45,6 +47,19 @@ def test_a_send_async_that_cannot_work_reaches_the_callback_only(producer: Produ
     assert failure.getTopic() == "a b"
     assert isinstance(failure.getException().__cause__, MQClientException)
     assert failure.getMessageId() == failure.message_id == message.getMsgID() is not None
+
+
+@pytest.mark.parametrize("wrong", [None, "text", rocketmq_py.Message("TopicTestMQ", b"x")])
+def test_what_is_no_message_of_ons_is_refused(
+    broker: EmbeddedBroker, producer: Producer, wrong: Any
+) -> None:
+    named = r"^a Message of compat\.ons is needed, not (NoneType|str|Message): made by Message\("
+    for send in (producer.send, producer.send_oneway, lambda m: producer.send_async(m, Outcome())):
+        with pytest.raises(TypeError, match=named):
+            send(wrong)
+    in_order = ONSFactory.createOrderProducer({"NAMESRV_ADDR": broker.namesrv_addr})
+    with in_order, pytest.raises(TypeError, match=named):
+        in_order.send(wrong, "key")
 
 
 def test_two_callables_make_a_callback(producer: Producer) -> None:

@@ -159,7 +159,11 @@ def test_without_a_checker_it_does_not_start(broker: EmbeddedBroker) -> None:
     assert producer.isClosed()
 
 
-@pytest.mark.parametrize("wrong", [5, Checker, object()], ids=["int", "class", "object"])
+@pytest.mark.parametrize(
+    "wrong",
+    [5, Checker, object(), lambda: TransactionStatus.Unknow],
+    ids=["int", "class", "object", "function of nothing"],
+)
 def test_what_can_do_no_work_and_answer_nothing_is_refused(
     broker: EmbeddedBroker, wrong: Any
 ) -> None:

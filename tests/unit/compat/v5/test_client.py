@@ -11,9 +11,14 @@ import rocketmq_py
 from compat.v5 import (
     ClientConfiguration,
     ClientConfigurationBuilder,
+    ConsumeResult,
     Credentials,
     IllegalArgumentException,
+    MessageListener,
+    MessageView,
     Producer,
+    PushConsumer,
+    SimpleConsumer,
 )
 from compat.v5.client import milliseconds_of, settings_of
 
@@ -79,6 +84,24 @@ def test_values_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(IllegalArgumentException, match=words):
         ClientConfiguration(endpoints, **more)
+
+
+def test_what_is_no_configuration_is_refused_by_name() -> None:
+    address: Any = "127.0.0.1:9876"
+    for make in (
+        lambda: Producer(address),
+        lambda: SimpleConsumer(address, "g"),
+        lambda: PushConsumer(address, "g", Silent(), {"T": None}),
+    ):
+        with pytest.raises(TypeError, match="needs a ClientConfiguration, not '127"):
+            make()
+    with pytest.raises(TypeError, match=r"endpoints are a str .* not None"):
+        ClientConfiguration(None)  # type: ignore[arg-type]
+
+
+class Silent(MessageListener):
+    def consume(self, message: MessageView) -> ConsumeResult:
+        return ConsumeResult.SUCCESS
 
 
 def test_a_duration_is_seconds_or_a_timedelta() -> None:

@@ -118,6 +118,10 @@ def test_bodies_are_bytes_with_at_least_one() -> None:
         message.body = "text"
     with pytest.raises(PayloadEmptyError):
         message.body = b""
+    for name in ("tag", "message_group", "keys"):
+        for wrong in (7, None):
+            with pytest.raises(TypeError, match=f"^{name} (is|are) a str.* not .*{wrong}"):
+                setattr(message, name, wrong)
     with pytest.raises(TypeError, match="a key is a str"):
         message.keys = [1]
     with pytest.raises(TypeError, match="is a str"):

@@ -116,7 +116,20 @@ def test_a_delayed_message_can_be_recalled(bench: Bench) -> None:
     assert bench.broker.messages.in_topic("T") == []
     with pytest.raises(BadRequestError):
         producer.recall_message("T", first.recall_handle)
-    assert isinstance(producer.recall_message_async("T", "?").exception(), ClientException)
+    for wrong in ("?", "", None):
+        handle: Any = wrong
+        with pytest.raises(BadRequestError, match="recall handle"):
+            producer.recall_message("T", handle)
+        failed = producer.recall_message_async("T", handle)
+        assert isinstance(failed.exception(), BadRequestError)
+
+
+def test_what_is_no_transaction_and_no_topic_is_refused_by_name(bench: Bench) -> None:
+    other: Any = "mine"
+    with pytest.raises(TypeError, match="a transaction comes from begin_transaction, not 'mine'"):
+        bench.producer("T", checker=Checker()).send(plain(), other)
+    with pytest.raises(TypeError, match=r"topics are texts, not \(None,\)"):
+        bench.producer(None)  # type: ignore[arg-type]
 
 
 def test_a_server_that_does_not_recall_is_named() -> None:
@@ -349,7 +362,10 @@ def test_a_builder_starts_what_it_builds(bench: Bench) -> None:
         bench.broker.wait_delivered("T")
 
 
-@pytest.mark.parametrize("more", [{"max_attempts": 0}, {"fifo_hash": "md5"}])
+@pytest.mark.parametrize(
+    "more",
+    [{"max_attempts": 0}, {"max_attempts": "3"}, {"max_attempts": None}, {"fifo_hash": "md5"}],
+)
 def test_settings_that_cannot_be_are_refused(bench: Bench, more: dict[str, Any]) -> None:
     with pytest.raises(IllegalArgumentException, match=next(iter(more))):
         bench.producer(**more)

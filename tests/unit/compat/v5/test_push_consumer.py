@@ -11,6 +11,7 @@ import pytest
 
 from compat.v5 import (
     ClientConfiguration,
+    ClosedException,
     ConnectionException,
     ConsumeResult,
     FilterExpression,
@@ -172,14 +173,34 @@ def test_limits_of_the_cache_and_threads_act(bench: Bench) -> None:
     until(lambda: len(listener.messages) == 10, PATIENCE_S)
 
 
+class Awaited(MessageListener):
+    async def consume(self, message: MessageView) -> ConsumeResult:  # type: ignore[override]
+        return SUCCESS
+
+
 def test_it_needs_a_listener_and_a_subscription(bench: Bench) -> None:
     wrong: Any = lambda _: SUCCESS  # noqa: E731 - it has no method consume
     with pytest.raises(IllegalArgumentException, match="has no method consume"):
         bench.push(wrong)
     with pytest.raises(IllegalArgumentException, match="must name a topic"):
         PushConsumer(bench.configuration, GROUP, Listener(), {})
+    with pytest.raises(IllegalArgumentException, match="a coroutine function, and nobody awaits"):
+        bench.push(Awaited())
+    topics: Any = ["T"]
+    with pytest.raises(TypeError, match=r"a mapping of topics to filters, not \['T'\]"):
+        PushConsumer(bench.configuration, GROUP, Listener(), topics)
+    for filtered in (None, 5):
+        with pytest.raises(TypeError, match="'expression' must be <class 'str'>"):
+            FilterExpression(filtered)  # type: ignore[arg-type]
     with pytest.raises(IllegalArgumentException, match="consume_thread_min"):
         bench.push(Listener(), consumption_thread_count=0)
+
+
+def test_one_that_is_shut_down_does_not_start_again(bench: Bench) -> None:
+    consumer = bench.push(Listener())
+    consumer.shutdown()
+    with pytest.raises(ClosedException, match="is shut down: make a new one"):
+        consumer.startup()
 
 
 def test_a_builder_starts_what_it_builds(bench: Bench) -> None:

@@ -33,8 +33,9 @@ def test_a_datetime_is_rounded_up_to_a_millisecond() -> None:
     [
         (MS, EpochSeconds, "looks like milliseconds, give EpochMilliseconds"),
         (S, EpochMilliseconds, "looks like seconds, give EpochSeconds"),
-        (-1, EpochSeconds, "cannot be seconds"),
-        (0, EpochMilliseconds, "cannot be milliseconds since 1970$"),
+        (10, EpochSeconds, "timestamp 10 cannot be seconds since 1970: it looks like a delay"),
+        (-1, EpochSeconds, "cannot be seconds since 1970: it looks like a delay"),
+        (0, EpochMilliseconds, "cannot be milliseconds since 1970: it looks like a delay"),
         (datetime(2027, 1, 1), EpochSeconds, "must be aware"),  # noqa: DTZ001 - that is the case
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,12 @@ def note(broker: EmbeddedBroker, *records: list[str], topic: str = TRACES) -> No
 
 def times(records: tuple[TraceRecord, ...]) -> list[tuple[str, int | None]]:
     return [(type(one).__name__, one.timestamp) for one in records]
+
+
+@pytest.mark.parametrize(("wrong", "kind"), [(None, TypeError), (5, TypeError), (" ", ValueError)])
+def test_what_is_no_id_is_refused(admin: AdminClient, wrong: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"^msg_id is "):
+        admin.trace(wrong)
 
 
 def test_the_way_of_a_message_is_told_in_order_however_its_notes_have_come(

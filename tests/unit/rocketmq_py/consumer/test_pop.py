@@ -200,6 +200,14 @@ def test_what_has_no_receipt_cannot_be_settled(bench: Bench) -> None:
         bench.consumer.ack(message)
 
 
+@pytest.mark.parametrize("wrong", [None, [], Message("T", b"x")])
+def test_what_is_no_received_message_cannot_be_settled(bench: Bench, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="one message that was received is settled, not "):
+        bench.consumer.ack(wrong)
+    with pytest.raises(TypeError, match="one message that was received is settled, not "):
+        bench.consumer.change_invisible_time(wrong, 1)
+
+
 def test_a_receive_needs_a_subscription_a_route_and_a_running_consumer(bench: Bench) -> None:
     consumer = bench.member(instance_name="other")
     with pytest.raises(IllegalStateError, match="no topic is subscribed"):
