@@ -1,16 +1,19 @@
-"""What a team does with the official gRPC client in Python, through a proxy.
+"""What a team does with the official gRPC client in Python.
 
-Arguments: endpoints of the proxy, prefix of topics and groups, names of scenarios. Output as of
+Arguments: endpoints, prefix of topics and groups, names of scenarios. Output and environment as of
 `java/GrpcScenarios.java`. It runs in an environment of its own, where that client is.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from urllib.request import Request, urlopen
 
 from rocketmq import (
     ClientConfiguration,
@@ -37,9 +40,21 @@ WAIT_S = 40.0
 TWICE_S = 0.3
 HIDDEN_S = 30
 SOON_S = 1
+HOURS = 20
 
 Sending = Callable[[], None]
 Judge = Callable[[Message], bool]
+
+
+def advance(hours: int) -> None:
+    """Move the clock of our broker."""
+    request = Request(  # noqa: S310 - an address on loopback
+        f"{os.environ['CONTROL']}/clock/advance",
+        json.dumps({"hours": hours}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urlopen(request) as answer:  # noqa: S310
+        answer.read()
 
 
 def key_of(message: Message) -> str:
@@ -234,10 +249,17 @@ class Scenarios:
 
     def do_dead_letters(self) -> None:
         """A group in order gives a message up by a request of its own."""
+        self.fail_all(self.send_in_groups)
+
+    def do_given_up(self) -> None:
+        """The messages of another group are given up by the server."""
+        self.fail_all(self.send_all)
+
+    def fail_all(self, sending: Sending) -> None:
         with self.pushing(lambda _message: False):
             self.received(
                 COUNT,
-                self.send_in_groups,
+                sending,
                 topic=f"%DLQ%{self.group}",
                 group=f"{self.group}_readers",
             )
@@ -285,6 +307,23 @@ class Scenarios:
                     self.producer.recall_message(self.topic, receipt.recall_handle)
 
         self.consumed(COUNT // 2, sending)
+
+    def do_days(self) -> None:
+        """Most of a day passes in a moment, and nothing comes; then one more hour does."""
+
+        def sending() -> None:
+            due_s = int(time.time()) + HOURS * 3600
+            for number in range(COUNT):
+                message = self.message(f"k{number}")
+                message.delivery_timestamp = due_s
+                self.send(message)
+            advance(HOURS - 1)
+            time.sleep(TWICE_S)
+            if self.missing < COUNT:
+                self.say("FAILED", f"{COUNT - self.missing} came an hour early")
+            advance(1)
+
+        self.consumed(COUNT, sending)
 
     def do_pop(self) -> None:
         self.received(COUNT, self.send_all)
