@@ -37,6 +37,7 @@ JAVA = "5.2.0"
 PYTHON = "5.1.2"
 JAVA_JARS = f"org.apache.rocketmq:rocketmq-client-java:{JAVA}"
 GO = "5.1.4"
+NODE = "1.0.8"
 HERE = Path(__file__).parent
 
 SCENARIOS = (
@@ -65,8 +66,15 @@ KINDS = {
     "days": "DELAY",
 }
 """The server refuses what is of another kind than its topic; the others are NORMAL."""
-GROUPS = {"orderly": True, "dead_letters": True, "given_up": False}
-"""Groups that try a message twice, and whether they are served in order."""
+GIVE_UP = ("dead_letters", "given_up", "all_attempts")
+GROUPS = {
+    "orderly_group": (True, 1),
+    "dead_letters_group": (True, 1),
+    "given_up_group": (False, 1),
+    # What was tried as often as its readers would try it is a dead letter for them, too.
+    "all_attempts_group_readers": (False, 32),
+}
+"""Whether groups are served in order, and how often they try again."""
 
 
 def java() -> list[str]:
@@ -99,6 +107,17 @@ def go() -> list[str]:
     return ["env", f"HOME={home}", str(home / "run")]
 
 
+def node() -> list[str]:
+    """The client for Node.js; the version stands in package.json, too. It logs below its home."""
+    home = CACHE / f"rocketmq-client-nodejs-{NODE}"
+    home.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "main.js"):
+        shutil.copy(HERE / "node" / name, home / name)
+    options = ["--no-package-lock", "--no-audit", "--no-fund", "--silent"]
+    made(f"rocketmq-client-nodejs {NODE}", ["npm", "install", *options], home)
+    return ["env", f"HOME={home}", "node", str(home / "main.js")]
+
+
 def made(what: str, command: list[str], cwd: Path | None = None) -> None:
     """Run what makes a client ready."""
     try:
@@ -113,9 +132,9 @@ CLIENTS = (
 )
 CLIENTS_OF_OURS = (
     Client(f"gRPC Java {JAVA}", java, (*SCENARIOS, *OF_OURS)),
-    # It takes no certificate that is signed by itself; tests/unit speaks TLS with it.
-    Client(f"gRPC Python {PYTHON}", python, (*SCENARIOS, "days")),
+    Client(f"gRPC Python {PYTHON}", python, (*SCENARIOS, *OF_OURS)),
     Client(f"gRPC Go {GO}", go, (*SCENARIOS, *OF_OURS), needs="go"),
+    Client(f"gRPC Node {NODE}", node, (*SCENARIOS, "all_attempts", *OF_OURS), needs="npm"),
 )
 
 
@@ -166,17 +185,17 @@ def prepare(at: Address, prefix: str, client: Client) -> None:
     A consumer starts when its topic is there, so those of dead letters are made, too.
     """
     topics = {f"{prefix}_{one}": KINDS.get(one, "NORMAL") for one in client.scenarios}
-    topics |= {f"%DLQ%{prefix}_{one}_group": "NORMAL" for one in ("dead_letters", "given_up")}
+    topics |= {f"%DLQ%{prefix}_{one}_group": "NORMAL" for one in GIVE_UP}
     with DefaultMQProducer(f"{prefix}_makes", namesrv_addr=at.namesrv) as producer:
         for topic, kind in topics.items():
             attributes = {"message.type": kind}
             producer.create_topic(AUTO_CREATE_TOPIC, topic, QUEUES, attributes=attributes)
     with WirePeer(at.broker) as peer:
-        for scenario, in_order in GROUPS.items():
+        for name, (in_order, retries) in GROUPS.items():
             group = SubscriptionGroupConfig(
-                f"{prefix}_{scenario}_group",
+                f"{prefix}_{name}",
                 consume_message_orderly=in_order,
-                retry_max_times=1,
+                retry_max_times=retries,
                 group_retry_policy=SOON_AGAIN,
             )
             answer = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -24,38 +27,41 @@ CELLS = [
 Look = Callable[[Client], dict[str, Cell]]
 
 
-def at_own_broker(client: Client) -> dict[str, Cell]:
-    """Let a client do all that it can; nobody else feels it move the clock."""
-    with contextlib.ExitStack() as life:
-
-        def address() -> Address:
-            broker = EmbeddedBroker(
-                clock=VirtualClock(rate=1),
-                config=SETTINGS,
-                grpc=GrpcOptions(long_polling=1),  # a push consumer ends when its last receive does
-                grpc_tls="self-signed",
-                control=True,
-            )
-            life.enter_context(broker)
-            variables = {"TLS_ENDPOINTS": broker.tls_endpoints, "CONTROL": broker.control_url}
-            return Address(broker.namesrv_addr, broker.addr, broker.endpoints, variables)
-
-        return served(client, address)
+@contextlib.contextmanager
+def own_broker() -> Iterator[Address]:
+    """A broker for one client: nobody else feels it move the clock."""
+    with (
+        TemporaryDirectory() as folder,
+        EmbeddedBroker(
+            clock=VirtualClock(rate=1),
+            config=SETTINGS,
+            grpc=GrpcOptions(long_polling=1),  # a push consumer ends when its last receive does
+            grpc_tls="self-signed",
+            control=True,
+        ) as broker,
+    ):
+        host, port = broker.tls_endpoints.split(":")
+        authority = Path(folder) / "authority.pem"
+        authority.write_text(ssl.get_server_certificate((host, int(port))), encoding="ascii")
+        variables = {
+            "TLS_ENDPOINTS": broker.tls_endpoints,
+            "CONTROL": broker.control_url,
+            # Of the clients in Python and Node; the others trust any server.
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(authority),
+        }
+        yield Address(broker.namesrv_addr, broker.addr, broker.endpoints, variables)
 
 
 @pytest.fixture(scope="module")
 def look() -> Iterator[Look]:
     """What became of a client's scenarios: all clients run at once."""
     begun: dict[str, Future[dict[str, Cell]]] = {}
-    with ThreadPoolExecutor(len(CLIENTS_OF_OURS)) as pool:
-
-        def look(client: Client) -> dict[str, Cell]:
-            if not begun:
-                for one in CLIENTS_OF_OURS:
-                    begun[one.name] = pool.submit(at_own_broker, one)
-            return told(client, begun[client.name])
-
-        yield look
+    with contextlib.ExitStack() as life:
+        brokers = [life.enter_context(own_broker()) for _ in CLIENTS_OF_OURS]
+        pool = life.enter_context(ThreadPoolExecutor(len(brokers)))
+        for client, address in zip(CLIENTS_OF_OURS, brokers, strict=True):
+            begun[client.name] = pool.submit(served, client, lambda address=address: address)
+        yield lambda client: told(client, begun[client.name])
 
 
 @pytest.mark.parametrize(("client", "scenario"), CELLS)

@@ -38,6 +38,7 @@ type scenarios struct {
 	producer  rmq.Producer
 	output    sync.Mutex
 	missing   chan struct{}
+	stopping  sync.WaitGroup
 }
 
 func main() {
@@ -59,26 +60,25 @@ func main() {
 		"tls":            s.secured,
 		"days":           func() { s.consumed(count, rmq.SUB_ALL, s.take, s.days) },
 	}
+	rmq.EnableSsl = false
+	stop := s.produce(os.Args[3:]...)
 	for _, name := range os.Args[3:] {
 		s.name = name
-		rmq.EnableSsl = false
 		s.guarded(all[name])
 		s.say("DONE", "")
 	}
+	s.stopping.Wait()
+	stop()
 }
 
 var northern = rmq.NewFilterExpressionWithType("region = 'north' AND amount BETWEEN 0 AND 99", rmq.SQL92)
 
-// guarded lets a scenario run with a producer of its own: one that checks transactions asks for routes at its start.
 func (s *scenarios) guarded(act func()) {
 	defer func() {
 		if trouble := recover(); trouble != nil {
 			s.say("FAILED", strings.ReplaceAll(fmt.Sprint(trouble), "\n", " "))
 		}
 	}()
-	if s.name != "tls" {
-		defer s.produce()()
-	}
 	act()
 }
 
@@ -107,16 +107,25 @@ func (s *scenarios) config(group string) *rmq.Config {
 	return &rmq.Config{Endpoint: s.endpoints, ConsumerGroup: group, Credentials: &credentials.SessionCredentials{}}
 }
 
-func (s *scenarios) produce() func() {
+// produce starts a producer; one that knows no topic at its start never starts.
+func (s *scenarios) produce(names ...string) func() {
+	var topics []string
+	for _, name := range names {
+		topics = append(topics, s.prefix+"_"+name)
+	}
 	checker := &rmq.TransactionChecker{Check: func(view *rmq.MessageView) rmq.TransactionResolution {
 		if strings.HasPrefix(key(view), "yes") {
 			return rmq.COMMIT
 		}
 		return rmq.ROLLBACK
 	}}
-	s.producer = must(rmq.NewProducer(s.config(""), rmq.WithTopics(s.topic()), rmq.WithTransactionChecker(checker)))
+	former := s.producer
+	s.producer = must(rmq.NewProducer(s.config(""), rmq.WithTopics(topics...), rmq.WithTransactionChecker(checker)))
 	check(s.producer.Start())
-	return func() { _ = s.producer.GracefulStop() }
+	return func() {
+		_ = s.producer.GracefulStop()
+		s.producer = former
+	}
 }
 
 func (s *scenarios) message(key string) *rmq.Message {
@@ -173,10 +182,18 @@ func (s *scenarios) push(wanted *rmq.FilterExpression, take taker) rmq.PushConsu
 	return made
 }
 
+// stop goes on in the background: once an answer was empty, this client takes the longest time of a receive to end.
+func (s *scenarios) stop(consumer rmq.PushConsumer) {
+	s.stopping.Add(1)
+	go func() {
+		defer s.stopping.Done()
+		_ = consumer.GracefulStop()
+	}()
+}
+
 func (s *scenarios) consumed(number int, wanted *rmq.FilterExpression, take taker, sending func()) {
 	s.missing = make(chan struct{}, 10*count)
-	made := s.push(wanted, take)
-	defer func() { _ = made.GracefulStop() }()
+	defer s.stop(s.push(wanted, take))
 	sending()
 	end := time.After(wait)
 	for ; number > 0; number-- {
@@ -338,17 +355,16 @@ func (s *scenarios) invisibleTime() {
 
 // deadLetters are what nobody takes: the client gives up a group in order, the server the others.
 func (s *scenarios) deadLetters(sending func()) {
-	failing := s.push(rmq.SUB_ALL, func(*rmq.MessageView) rmq.ConsumerResult { return rmq.FAILURE })
-	defer func() { _ = failing.GracefulStop() }()
+	defer s.stop(s.push(rmq.SUB_ALL, func(*rmq.MessageView) rmq.ConsumerResult { return rmq.FAILURE }))
 	s.receive("%DLQ%"+s.group(), s.group()+"_readers", count, sending, always)
 }
 
 // secured is as the client comes: it speaks TLS, and takes any certificate.
 func (s *scenarios) secured() {
 	plain := s.endpoints
-	defer func() { s.endpoints = plain }()
+	defer func() { rmq.EnableSsl, s.endpoints = false, plain }()
 	rmq.EnableSsl, s.endpoints = true, os.Getenv("TLS_ENDPOINTS")
-	defer s.produce()()
+	defer s.produce(s.name)()
 	s.consumed(count, rmq.SUB_ALL, s.take, s.sync)
 }
 

@@ -84,6 +84,7 @@ class Scenarios:
 
     def __init__(self, endpoints: str, prefix: str) -> None:
         self.configuration = ClientConfiguration(endpoints, Credentials())
+        self.has_tls = False
         self.prefix = prefix
         self.name = ""
         self.missing = 0
@@ -93,7 +94,14 @@ class Scenarios:
 
     def run(self, names: list[str]) -> None:
         for self.name in names:
-            self.producer = Producer(self.configuration, (self.topic,), checker=Checker())
+            if self.name == "tls":
+                self.has_tls = True
+                self.configuration = ClientConfiguration(
+                    os.environ["TLS_ENDPOINTS"], self.configuration.credentials
+                )
+            self.producer = Producer(
+                self.configuration, (self.topic,), checker=Checker(), tls_enable=self.has_tls
+            )
             try:
                 self.producer.startup()
                 getattr(self, f"do_{self.name}")()
@@ -157,7 +165,13 @@ class Scenarios:
     def pushing(self, judge: Judge, wanted: FilterExpression = ALL) -> Iterator[None]:
         """Let a push consumer show all that comes to `judge`."""
         subscription = {self.topic: wanted}
-        consumer = PushConsumer(self.configuration, self.group, Listener(judge), subscription)
+        consumer = PushConsumer(
+            self.configuration,
+            self.group,
+            Listener(judge),
+            subscription,
+            tls_enable=self.has_tls,
+        )
         consumer.startup()
         try:
             yield
@@ -175,7 +189,11 @@ class Scenarios:
     ) -> None:
         """Let a simple consumer receive until `judge` has taken so many."""
         consumer = SimpleConsumer(
-            self.configuration, group or self.group, {topic or self.topic: ALL}, await_duration=5
+            self.configuration,
+            group or self.group,
+            {topic or self.topic: ALL},
+            await_duration=5,
+            tls_enable=self.has_tls,
         )
         consumer.startup()
         try:
@@ -199,6 +217,10 @@ class Scenarios:
             self.send(self.message(f"k{number}"))
 
     def do_sync(self) -> None:
+        self.consumed(COUNT, self.send_all)
+
+    def do_tls(self) -> None:
+        """What comes after it goes on with TLS."""
         self.consumed(COUNT, self.send_all)
 
     def do_async(self) -> None:
