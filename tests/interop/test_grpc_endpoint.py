@@ -64,6 +64,8 @@ def look() -> Iterator[Look]:
         yield lambda client: told(client, begun[client.name])
 
 
+@pytest.mark.case("G24", "G26", "G28", "G30", "G32", "G41", "G42", "G44")
+@pytest.mark.case("G45", "G46", "G47", "G48", "G52", "G53", "G60")
 @pytest.mark.parametrize(("client", "scenario"), CELLS)
 def test_a_grpc_client_gets_what_was_sent_once(
     look: Look, done: Done, client: Client, scenario: str
