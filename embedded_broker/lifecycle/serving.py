@@ -48,7 +48,9 @@ class GrpcFace:
 
         options, names = self._options, Names(self._options.namespace)
         self._endpoint = endpoint = GrpcEndpoint(door=self._door, journal=self._journal)
-        self._members = MemberCalls(endpoint=endpoint, names=names)
+        self._members = MemberCalls(
+            endpoint=endpoint, names=names, long_polling_ms=options.long_polling_ms
+        )
         self._members.register()
         RouteCalls(
             endpoint=endpoint,
@@ -58,7 +60,9 @@ class GrpcFace:
             auto_create=options.auto_create,
         ).register()
         SendCalls(endpoint=endpoint, names=names, auto_create=options.auto_create).register()
-        ReceiveCalls(endpoint=endpoint, names=names).register()
+        ReceiveCalls(
+            endpoint=endpoint, names=names, long_polling_ms=options.long_polling_ms
+        ).register()
 
     @property
     def endpoint(self) -> "GrpcEndpoint":

@@ -16,6 +16,8 @@ from rocketmq_py.errors import ConfigError, how_to_install
 
 NamespaceMode = Literal["ignore", "prefix"]
 PORT_MAX: Final = 65_535
+LONG_POLLING_MIN_S: Final = 1
+LONG_POLLING_MAX_S: Final = 20
 
 
 SELF_SIGNED: Final = "self-signed"
@@ -39,13 +41,16 @@ class GrpcOptions:
     ``port`` and ``tls_port``: 0 takes a free one. ``namespace``: what the namespace of a client
     does; ``"ignore"`` leaves it out, as RocketMQ's proxy 5.3 does, ``"prefix"`` sets it before the
     names of topics and groups. ``auto_create``: a topic that a client asks for is created with the
-    type MIXED. Raises ``ConfigError`` for what is not possible.
+    type MIXED. ``long_polling``: for how many seconds, 1 to 20, a receive waits at most, and those
+    of push consumers do; several clients end only when their last receive has. Raises
+    ``ConfigError`` for what is not possible.
     """
 
     port: int = 0
     tls_port: int = 0
     namespace: NamespaceMode = "ignore"
     auto_create: bool = False
+    long_polling: float = LONG_POLLING_MAX_S
 
     def __attrs_post_init__(self) -> None:
         for name in ("port", "tls_port"):
@@ -59,6 +64,16 @@ class GrpcOptions:
             raise ConfigError("grpc namespace", self.namespace, wanted)
         if type(self.auto_create) is not bool:
             raise ConfigError("grpc auto_create", self.auto_create, "True or False")
+        seconds = self.long_polling
+        is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        if not is_number or not LONG_POLLING_MIN_S <= seconds <= LONG_POLLING_MAX_S:
+            wanted = f"{LONG_POLLING_MIN_S} to {LONG_POLLING_MAX_S} seconds"
+            raise ConfigError("grpc long_polling", seconds, wanted)
+
+    @property
+    def long_polling_ms(self) -> int:
+        """``long_polling`` in milliseconds."""
+        return round(self.long_polling * 1000)
 
 
 def checked_certificates(given: object) -> Certificates | None:

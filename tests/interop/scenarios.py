@@ -7,6 +7,7 @@ that must not come (filtered out, rolled back, recalled).
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections import Counter
@@ -37,7 +38,7 @@ COMMON = (
     "levels",
 )
 OF_5 = ("timers", "recall", "pop")
-OF_GRPC = ("invisible_time",)
+OF_GRPC = ("invisible_time", "given_up", "all_attempts", "tls", "days")
 ALL = (*COMMON, *OF_5)
 QUEUES = 4
 ENDS_WITHIN_S = 280.0
@@ -177,11 +178,19 @@ def cells(lines: Iterable[str]) -> dict[str, Cell]:
     return found
 
 
-def run(client: Client, namesrv: str, prefix: str) -> dict[str, Cell]:
-    """Let a client do all that it can; the topics ``PREFIX_SCENARIO`` are there."""
-    command = [*client.program(), namesrv, prefix, *client.scenarios]
+def run(client: Client, address: str, prefix: str, **variables: str) -> dict[str, Cell]:
+    """Let a client do all that it can; the topics ``PREFIX_SCENARIO`` are there.
+
+    ``address`` is a name server's, or where gRPC clients go.
+    """
+    command = [*client.program(), address, prefix, *client.scenarios]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=os.environ | variables,
     ) as program:
         try:
             said, _ = program.communicate(timeout=ENDS_WITHIN_S)

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from attrs import frozen
 
-from embedded_broker.kit.backend import BackendError
 from embedded_broker.kit.process import servers
-from rocketmq_py import DefaultMQProducer
-from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
-from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from tests.interop.conftest import Done, serving_words
-from tests.interop.grpc_clients import CLIENTS, KINDS, ORDERLY
+from tests.interop.grpc_clients import CLIENTS, SETTINGS, Address, served, told
 from tests.interop.java_tools import CACHE
 from tests.interop.real_proxy import real_proxy
-from tests.interop.scenarios import QUEUES, Cell, Client, run
-from tests.unit.embedded_broker.wire_peer import WirePeer
+from tests.interop.scenarios import Cell, Client
 
-SETTINGS = {
-    "recallMessageEnable": "true",
-    "enablePropertyFilter": "true",
-    "transactionTimeOut": "1500",
-    "transactionCheckInterval": "1000",
-}
-SOON_AGAIN = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [100]}}
-"""The clients are told of it by the proxy, which reads the group's settings."""
 VERSION = "5.3.3"
 SERVERS = ("embedded", f"real {VERSION}")
 CELLS = [
@@ -43,15 +26,6 @@ CELLS = [
     for client in CLIENTS
     for scenario in client.scenarios
 ]
-
-
-@frozen
-class Front:
-    """A broker with a proxy before it."""
-
-    namesrv: str
-    broker: str
-    endpoints: str
 
 
 Look = Callable[[Client, str], dict[str, Cell]]
@@ -67,20 +41,16 @@ def look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
             if server not in begun:
                 opened = open_front(server, tmp_path_factory.mktemp("front"))
                 front = pool.submit(life.enter_context, opened)
-                begun[server] = {one.name: pool.submit(served, one, front) for one in CLIENTS}
-            try:
-                return begun[server][client.name].result()
-            except BackendError as error:
-                missing = f"{client.name} is not run: {error}"
-                if os.environ.get("CI"):
-                    pytest.fail(missing)
-                pytest.skip(missing)
+                begun[server] = {
+                    one.name: pool.submit(served, one, front.result) for one in CLIENTS
+                }
+            return told(client, begun[server][client.name])
 
         yield look
 
 
 @contextlib.contextmanager
-def open_front(server: str, home: Path) -> Iterator[Front]:
+def open_front(server: str, home: Path) -> Iterator[Address]:
     """Start either server, and the proxy before it."""
     with contextlib.ExitStack() as life:
         if server == "embedded":
@@ -92,40 +62,7 @@ def open_front(server: str, home: Path) -> Iterator[Front]:
             real = life.enter_context(pair)
             namesrv, broker = real.namesrv_addr, real.broker_addr
         endpoints = life.enter_context(real_proxy(home / "proxy", namesrv, VERSION))
-        yield Front(namesrv, broker, endpoints)
-
-
-def served(client: Client, front: Future[Front]) -> dict[str, Cell]:
-    """Make topics and groups, and let the client do all that it can."""
-    client.program()
-    name = client.name.replace(" ", "_").replace(".", "_")
-    prefix = f"{name}_{uuid.uuid4().hex[:6]}"
-    prepare(front.result(), prefix, client)
-    return run(client, front.result().endpoints, prefix)
-
-
-def prepare(front: Front, prefix: str, client: Client) -> None:
-    """Create topics of the right kinds, and the groups that are served in order.
-
-    Of these, each message is tried twice. A consumer starts when its topic is there, so the one of
-    dead letters is made, too.
-    """
-    topics = {f"{prefix}_{one}": KINDS.get(one, "NORMAL") for one in client.scenarios}
-    topics[f"%DLQ%{prefix}_dead_letters_group"] = "NORMAL"
-    with DefaultMQProducer(f"{prefix}_makes", namesrv_addr=front.namesrv) as producer:
-        for topic, kind in topics.items():
-            attributes = {"message.type": kind}
-            producer.create_topic(AUTO_CREATE_TOPIC, topic, QUEUES, attributes=attributes)
-    with WirePeer(front.broker) as peer:
-        for scenario in ORDERLY:
-            group = SubscriptionGroupConfig(
-                f"{prefix}_{scenario}_group",
-                consume_message_orderly=True,
-                retry_max_times=1,
-                group_retry_policy=SOON_AGAIN,
-            )
-            answer = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())
-            assert answer.code == 0, answer.remark
+        yield Address(namesrv, broker, endpoints)
 
 
 @pytest.mark.timeout(600)

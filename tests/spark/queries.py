@@ -141,8 +141,7 @@ def logs_of(spark: SparkSession, work: Callable[[], object]) -> list[str]:
 
 def logged(checkpoint: Path, kind: str = "offsets") -> list[int]:
     """Numbers of the batches in a log of the checkpoint: offsets (planned) or commits (done)."""
-    folder = checkpoint / kind
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+    return sorted(int(path.name) for path in (checkpoint / kind).glob("*") if path.name.isdigit())
 
 
 def offset_of(checkpoint: Path, batch: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from embedded_broker import EmbeddedBroker
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.servers.spark_api import FIRST_LIMITS, VERSION
 from tests.spark.queries import (
     Seen,
     fill,
@@ -262,8 +263,10 @@ def test_a_batch_that_was_planned_and_not_done_is_read_again_as_it_was(
         query.awaitTermination(120)
     fill(broker, 4, 10)
     # The restart's first position would be elsewhere; the logged batch decides.
-    seen, _ = read_all(stream(spark, broker, startingOffsets="latest"), tmp_path)
-    assert [(number, sorted(row.body for row in rows)) for number, rows in seen.batches] == [
+    batches = read_all(stream(spark, broker, startingOffsets="latest"), tmp_path)[0].batches
+    if VERSION < FIRST_LIMITS:  # a run has one batch
+        batches += read_all(stream(spark, broker, startingOffsets="latest"), tmp_path)[0].batches
+    assert [(number, sorted(row.body for row in rows)) for number, rows in batches] == [
         (0, names(0, 4)),
         (1, names(4, 10)),
     ]

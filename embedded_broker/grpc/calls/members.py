@@ -49,7 +49,6 @@ CONSUMERS: Final = {
 KNOWN: Final = frozenset({ClientType.PRODUCER, *CONSUMERS})
 SEND_POLICY: Final = Growing(10, 1_000, 2)
 SEND_ATTEMPTS: Final = 3
-LONG_POLLING_MS: Final = 20_000
 RECEIVE_BATCH: Final = 32
 SECOND_PUSH_MS: Final = 1_000
 """How long after its first settings a Node client gets them again: it may have lost the first."""
@@ -72,6 +71,7 @@ class MemberCalls:
 
     _endpoint: GrpcEndpoint
     _names: Names
+    _long_polling_ms: int
 
     def register(self) -> None:
         """Take over the calls of this module."""
@@ -224,7 +224,7 @@ class MemberCalls:
             policy = out.backoff(retry_policy(group), group.retry_max_times + 1)
             said.subscription.fifo = bool(group.consume_message_orderly)
             said.subscription.receive_batch_size = RECEIVE_BATCH
-            out.set_time(said.subscription.long_polling_timeout, LONG_POLLING_MS)
+            out.set_time(said.subscription.long_polling_timeout, self._long_polling_ms)
         else:
             policy = out.backoff(SEND_POLICY, SEND_ATTEMPTS)
             said.publishing.validate_message_type = True

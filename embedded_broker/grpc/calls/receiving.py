@@ -35,7 +35,7 @@ from rocketmq_py.protocol.rpc import Rpc, RpcStatus
 logger = get_logger(__name__)
 
 POLL_MIN_MS: Final = 5_000
-POLL_MAX_MS: Final = 20_000
+"""A receive waits so long at least, unless the endpoint lets none wait longer than less."""
 BEFORE_DEADLINE_MS: Final = 100
 """So long before its deadline a call is answered."""
 BATCH_MAX: Final = 32
@@ -76,6 +76,7 @@ class ReceiveCalls:
 
     _endpoint: GrpcEndpoint
     _names: Names
+    _long_polling_ms: int
 
     def register(self) -> None:
         """Take over the calls of this module."""
@@ -103,7 +104,7 @@ class ReceiveCalls:
             broker_name=request.message_queue.broker.name,
             batch=min(max(request.batch_size, 1), BATCH_MAX),
             invisible_ms=invisible_ms,
-            wait_ms=_wait_ms(call),
+            wait_ms=_wait_ms(call, self._long_polling_ms),
             kind=kind,
             expression=expression,
             renews=request.auto_renew,
@@ -374,8 +375,9 @@ def _tags(topic: str, kind: str, expression: str) -> frozenset[str]:
         raise Rejected(RpcStatus.ILLEGAL_FILTER_EXPRESSION, str(error)) from error
 
 
-def _wait_ms(call: Call) -> int:
+def _wait_ms(call: Call, max_ms: int) -> int:
     """Give for how long a receive waits; refuses one whose client waits too short."""
+    min_ms = min(POLL_MIN_MS, max_ms)
     request, remaining_ms = call.request, call.remaining_ms
     if request.HasField("long_polling_timeout"):
         poll_ms = milliseconds(request.long_polling_timeout, "long_polling_timeout")
@@ -383,14 +385,14 @@ def _wait_ms(call: Call) -> int:
         poll_ms = remaining_ms - call.client.request_timeout_ms // 2
     else:
         poll_ms = 0
-    poll_ms = min(max(poll_ms, POLL_MIN_MS), POLL_MAX_MS)
+    poll_ms = min(max(poll_ms, min_ms), max_ms)
     if remaining_ms is None:
         return poll_ms
     if poll_ms > remaining_ms:
-        if remaining_ms < POLL_MIN_MS:
+        if remaining_ms < min_ms:
             is_known = _version(call.metadata.version) >= _KNOWS_POLLING_TIME
             code = RpcStatus.ILLEGAL_POLLING_TIME if is_known else RpcStatus.BAD_REQUEST
-            told = f"the deadline is in {remaining_ms} ms: at least {POLL_MIN_MS} are needed"
+            told = f"the deadline is in {remaining_ms} ms: at least {min_ms} are needed"
             raise Rejected(code, told)
         poll_ms = remaining_ms
     return min(poll_ms, remaining_ms - BEFORE_DEADLINE_MS)

@@ -1,3 +1,7 @@
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -29,8 +33,9 @@ import org.apache.rocketmq.client.apis.producer.Transaction;
 import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 
 /**
- * What a team does with the gRPC client, through a proxy. Arguments and output as of Scenarios, but for the address,
- * which is the proxy's, and the queue, for which the number of the message's group stands.
+ * What a team does with the gRPC client. Arguments and output as of Scenarios, but for the address, which is a proxy's
+ * or the endpoint of our broker, and the queue, for which the number of the message's group stands. Of our broker the
+ * environment has two more addresses: TLS_ENDPOINTS, and CONTROL, where its clock is moved.
  */
 public class GrpcScenarios {
     static final int COUNT = 20;
@@ -39,6 +44,7 @@ public class GrpcScenarios {
     static final long WAIT_S = 40;
     /** What would come twice comes within this time. */
     static final long TWICE_MS = 300;
+    static final int HOURS = 20;
     static final Duration HIDDEN = Duration.ofSeconds(30);
     static final Duration SOON = Duration.ofSeconds(1);
 
@@ -48,7 +54,7 @@ public class GrpcScenarios {
 
     final ClientServiceProvider provider = ClientServiceProvider.loadService();
     final Map<String, Scenario> all = new LinkedHashMap<>();
-    final ClientConfiguration configuration;
+    ClientConfiguration configuration;
     final String prefix;
     Producer producer;
     String name;
@@ -72,6 +78,9 @@ public class GrpcScenarios {
         all.put("recall", () -> consumed(COUNT / 2, FilterExpression.SUB_ALL, this::recalled));
         all.put("pop", this::pop);
         all.put("invisible_time", this::invisibleTime);
+        all.put("given_up", this::deadLetters);
+        all.put("tls", this::secured);
+        all.put("days", () -> consumed(COUNT, FilterExpression.SUB_ALL, this::days));
     }
 
     public static void main(String[] args) throws Exception {
@@ -224,11 +233,18 @@ public class GrpcScenarios {
         }
     }
 
-    /** A group in order gives a message up by a request of its own; who waits for dead letters gets it. */
+    /**
+     * Who waits for dead letters gets what nobody takes. A group in order gives a message up by a request of its own;
+     * the others' are given up by the server.
+     */
     void deadLetters() throws Exception {
         PushConsumer failing = pushConsumer(FilterExpression.SUB_ALL, view -> ConsumeResult.FAILURE);
         try (SimpleConsumer consumer = simpleConsumer(group() + "_readers", "%DLQ%" + group())) {
-            grouped();
+            if (name.equals("given_up")) {
+                sync();
+            } else {
+                grouped();
+            }
             receive(consumer, COUNT, 0);
         } finally {
             failing.close();
@@ -308,6 +324,45 @@ public class GrpcScenarios {
                     taken++;
                 }
             }
+        }
+    }
+
+    /** As the client comes: it speaks TLS, and takes any certificate. */
+    void secured() throws Exception {
+        ClientConfiguration plain = configuration;
+        Producer plainly = producer;
+        configuration = ClientConfiguration.newBuilder().setEndpoints(System.getenv("TLS_ENDPOINTS")).build();
+        producer = provider.newProducerBuilder().setClientConfiguration(configuration).build();
+        try {
+            consumed(COUNT, FilterExpression.SUB_ALL, this::sync);
+        } finally {
+            producer.close();
+            configuration = plain;
+            producer = plainly;
+        }
+    }
+
+    /** Most of a day passes in a moment, and nothing comes; then one more hour does. */
+    void days() throws Exception {
+        long due = System.currentTimeMillis() + TimeUnit.HOURS.toMillis(HOURS);
+        for (int n = 0; n < COUNT; n++) {
+            send("k" + n, message("k" + n).setDeliveryTimestamp(due).build());
+        }
+        advance(HOURS - 1);
+        Thread.sleep(TWICE_MS);
+        if (missing.getCount() < COUNT) {
+            say("FAILED", COUNT - missing.getCount() + " came an hour early");
+        }
+        advance(1);
+    }
+
+    static void advance(int hours) throws Exception {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(System.getenv("CONTROL") + "/clock/advance"))
+            .header("Content-Type", "application/json")
+            .POST(HttpRequest.BodyPublishers.ofString("{\"hours\": " + hours + "}")).build();
+        HttpResponse<String> answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+        if (answer.statusCode() != 200) {
+            throw new IllegalStateException(answer.body());
         }
     }
 }

@@ -1,16 +1,19 @@
-"""What a team does with the official gRPC client in Python, through a proxy.
+"""What a team does with the official gRPC client in Python.
 
-Arguments: endpoints of the proxy, prefix of topics and groups, names of scenarios. Output as of
+Arguments: endpoints, prefix of topics and groups, names of scenarios. Output and environment as of
 `java/GrpcScenarios.java`. It runs in an environment of its own, where that client is.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from urllib.request import Request, urlopen
 
 from rocketmq import (
     ClientConfiguration,
@@ -37,9 +40,21 @@ WAIT_S = 40.0
 TWICE_S = 0.3
 HIDDEN_S = 30
 SOON_S = 1
+HOURS = 20
 
 Sending = Callable[[], None]
 Judge = Callable[[Message], bool]
+
+
+def advance(hours: int) -> None:
+    """Move the clock of our broker."""
+    request = Request(  # noqa: S310 - an address on loopback
+        f"{os.environ['CONTROL']}/clock/advance",
+        json.dumps({"hours": hours}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urlopen(request) as answer:  # noqa: S310
+        answer.read()
 
 
 def key_of(message: Message) -> str:
@@ -69,6 +84,7 @@ class Scenarios:
 
     def __init__(self, endpoints: str, prefix: str) -> None:
         self.configuration = ClientConfiguration(endpoints, Credentials())
+        self.has_tls = False
         self.prefix = prefix
         self.name = ""
         self.missing = 0
@@ -78,7 +94,14 @@ class Scenarios:
 
     def run(self, names: list[str]) -> None:
         for self.name in names:
-            self.producer = Producer(self.configuration, (self.topic,), checker=Checker())
+            if self.name == "tls":
+                self.has_tls = True
+                self.configuration = ClientConfiguration(
+                    os.environ["TLS_ENDPOINTS"], self.configuration.credentials
+                )
+            self.producer = Producer(
+                self.configuration, (self.topic,), checker=Checker(), tls_enable=self.has_tls
+            )
             try:
                 self.producer.startup()
                 getattr(self, f"do_{self.name}")()
@@ -142,7 +165,13 @@ class Scenarios:
     def pushing(self, judge: Judge, wanted: FilterExpression = ALL) -> Iterator[None]:
         """Let a push consumer show all that comes to `judge`."""
         subscription = {self.topic: wanted}
-        consumer = PushConsumer(self.configuration, self.group, Listener(judge), subscription)
+        consumer = PushConsumer(
+            self.configuration,
+            self.group,
+            Listener(judge),
+            subscription,
+            tls_enable=self.has_tls,
+        )
         consumer.startup()
         try:
             yield
@@ -160,7 +189,11 @@ class Scenarios:
     ) -> None:
         """Let a simple consumer receive until `judge` has taken so many."""
         consumer = SimpleConsumer(
-            self.configuration, group or self.group, {topic or self.topic: ALL}, await_duration=5
+            self.configuration,
+            group or self.group,
+            {topic or self.topic: ALL},
+            await_duration=5,
+            tls_enable=self.has_tls,
         )
         consumer.startup()
         try:
@@ -184,6 +217,10 @@ class Scenarios:
             self.send(self.message(f"k{number}"))
 
     def do_sync(self) -> None:
+        self.consumed(COUNT, self.send_all)
+
+    def do_tls(self) -> None:
+        """What comes after it goes on with TLS."""
         self.consumed(COUNT, self.send_all)
 
     def do_async(self) -> None:
@@ -234,10 +271,17 @@ class Scenarios:
 
     def do_dead_letters(self) -> None:
         """A group in order gives a message up by a request of its own."""
+        self.fail_all(self.send_in_groups)
+
+    def do_given_up(self) -> None:
+        """The messages of another group are given up by the server."""
+        self.fail_all(self.send_all)
+
+    def fail_all(self, sending: Sending) -> None:
         with self.pushing(lambda _message: False):
             self.received(
                 COUNT,
-                self.send_in_groups,
+                sending,
                 topic=f"%DLQ%{self.group}",
                 group=f"{self.group}_readers",
             )
@@ -285,6 +329,23 @@ class Scenarios:
                     self.producer.recall_message(self.topic, receipt.recall_handle)
 
         self.consumed(COUNT // 2, sending)
+
+    def do_days(self) -> None:
+        """Most of a day passes in a moment, and nothing comes; then one more hour does."""
+
+        def sending() -> None:
+            due_s = int(time.time()) + HOURS * 3600
+            for number in range(COUNT):
+                message = self.message(f"k{number}")
+                message.delivery_timestamp = due_s
+                self.send(message)
+            advance(HOURS - 1)
+            time.sleep(TWICE_S)
+            if self.missing < COUNT:
+                self.say("FAILED", f"{COUNT - self.missing} came an hour early")
+            advance(1)
+
+        self.consumed(COUNT, sending)
 
     def do_pop(self) -> None:
         self.received(COUNT, self.send_all)

@@ -5,7 +5,7 @@ from threading import Event
 import grpc
 import pytest
 
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker, GrpcOptions, VirtualClock
 from embedded_broker.core.administration.relays import Relayed
 from embedded_broker.core.guards import Caller, Guards
 from embedded_broker.grpc.calls.members import ClientWire
@@ -319,6 +319,25 @@ def test_an_empty_receive_ends_when_its_time_is_over(open_client: Open) -> None:
             session.advance(2)
             status, messages = gathered(list(waiting))
             assert (status.code, messages) == (40401, [])
+
+
+@pytest.mark.case("G36", "G62")
+def test_a_receive_waits_as_long_as_the_options_say(open_client: Open) -> None:
+    session, options = VirtualClock(), GrpcOptions(long_polling=1.5)
+    with EmbeddedBroker(
+        grpc=options, clock=VirtualClock(), session_clock=session, topics=["T"], tcp=False
+    ) as broker:
+        client = open_client(broker)
+        told = client.be_consumer("G", "T").settings.subscription.long_polling_timeout
+        assert told.ToMilliseconds() == 1_500
+        for poll_ms in (100, 20_000):
+            request = client.receive_request("T", "G", poll_ms=poll_ms)
+            waiting = client.parked(Rpc.RECEIVE_MESSAGE, request, 3)
+            parked(broker)
+            session.advance(1.4)
+            assert len(broker._parts().consume.waiters) == 1
+            session.advance(0.2)
+            assert gathered(list(waiting))[0].code == 40401
 
 
 @pytest.mark.case("G64")

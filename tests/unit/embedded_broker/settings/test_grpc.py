@@ -44,6 +44,11 @@ def test_a_broker_without_it_loads_nothing_of_it() -> None:
         ({"port": 81, "tls_port": 81}, "it must differ from port"),
         ({"namespace": "none"}, "one of ignore, prefix"),
         ({"auto_create": 1}, "True or False"),
+        ({"long_polling": 0.9}, "grpc long_polling = 0.9 .* 1 to 20 seconds"),
+        ({"long_polling": 21}, "grpc long_polling = 21"),
+        ({"long_polling": True}, "grpc long_polling = True"),
+        ({"long_polling": "5"}, "grpc long_polling = '?5"),
+        ({"long_polling": float("nan")}, "grpc long_polling = nan"),
     ],
 )
 def test_options_that_cannot_be_are_refused(given: dict[str, object], told: str) -> None:
