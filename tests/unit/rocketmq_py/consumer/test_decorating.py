@@ -10,6 +10,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
+    ClientClosedError,
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
@@ -139,7 +140,7 @@ def test_what_cannot_be_called_is_refused_where_it_is_decorated(
     assert consumer._listening is None
 
 
-def test_a_listener_is_decorated_before_the_start(consumer: DefaultMQPushConsumer) -> None:
+def test_after_the_end_no_listener_is_decorated(consumer: DefaultMQPushConsumer) -> None:
     consumer.shutdown()
-    with pytest.raises(MQClientException, match=r"before start\(\)"):
+    with pytest.raises(ClientClosedError, match="make a new one"):
         consumer.listener(lambda _messages, _context: DONE)
