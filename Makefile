@@ -45,7 +45,7 @@ $(VENV)/.demo: pyproject.toml $(VENV)/.base
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.base
-	@echo "installing the development tools (150 MB) ..."
+	@echo "installing the development tools (165 MB) ..."
 	@$(RUN) $(PIP) --editable . --group dev
 	@touch $@ $(VENV)/.demo
 

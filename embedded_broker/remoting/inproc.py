@@ -62,11 +62,15 @@ class _Absent:
             raise ConnectionRefusedError(f"{self._address} did not come back ({name})")
         return server.connect(mailbox, name=name)
 
+    def expect(self, client: registry.LocalClient, *, name: str) -> None:
+        """Do nothing: the server that comes back hears of a client when it connects."""
+
 
 class LocalClients:
-    """The clients of this process that ever connected and still exist, also after a crash.
+    """The clients of this process that know a server here and still exist, also after a crash.
 
-    They can say by themselves whether they are idle.
+    One is noted when it starts: its first message may wait for its first connection. They can say
+    by themselves whether they are idle.
     """
 
     def __init__(self) -> None:
@@ -74,7 +78,7 @@ class LocalClients:
         self._names: WeakKeyDictionary[registry.LocalClient, str] = WeakKeyDictionary()
 
     def enter(self, client: registry.LocalClient, name: str) -> None:
-        """Note a client that connects."""
+        """Note a client that starts or connects."""
         with self._lock:
             self._names[client] = name
 
@@ -143,6 +147,11 @@ class InprocAdapter:
             self._clients.enter(mailbox.client, name)
         self._endpoint.connected(connection)
         return connection
+
+    def expect(self, client: registry.LocalClient, *, name: str) -> None:
+        """Note a client whose start names this address."""
+        if self._clients is not None and self._open and os.getpid() == self._process:
+            self._clients.enter(client, name)
 
     def close(self) -> None:
         """Be reachable no longer, and end every connection; idempotent."""

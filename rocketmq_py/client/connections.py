@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from _thread import allocate_lock
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -277,6 +277,17 @@ class Connections:
         """Log it, outside the lock: a handler of the log may send by this very client."""
         self._absences.failed(door.address, "connecting", self._unreachable(door))
 
+    def announce(self, addresses: Iterable[str]) -> None:
+        """Let servers of this process know that the client will ask them."""
+        for server in filter(None, map(self._inproc_server, addresses)):
+            server.expect(self._client, name=self._client_id)
+
+    def _inproc_server(self, address: str) -> inproc.InprocServer | None:
+        """Return the server of this process at an address, unless all goes by TCP."""
+        if self._config.transport == "auto" and self._tls is None:
+            return inproc.lookup(address)
+        return None
+
     # --- trying ----------------------------------------------------------------------------
 
     def _try(self, door: _Door) -> None:
@@ -284,11 +295,10 @@ class Connections:
         door.began_at = monotonic()
         address = door.address
         try:
-            if self._config.transport == "auto" and self._tls is None:
-                server = inproc.lookup(address)
-                if server is not None:
-                    self._begin_inproc(door, server)
-                    return
+            server = self._inproc_server(address)
+            if server is not None:
+                self._begin_inproc(door, server)
+                return
             from rocketmq_py.transport.connecting import Connecting
 
             io_thread = self._io_thread(address)

@@ -156,6 +156,7 @@ class ClientInstance:
         if not self._life.start_once():
             return
         config = self.config
+        self.connections.announce(self.name_servers.addresses)
         every = self.schedule_every
         every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.connections.close_idle)
         if self.name_servers.domain:

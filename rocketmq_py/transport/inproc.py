@@ -85,6 +85,9 @@ class InprocServer(Protocol):
         Raises ``ConnectionError`` when the server does not accept connections.
         """
 
+    def expect(self, client: LocalClient, *, name: str) -> None:
+        """Note a client that will connect when it has something to ask. Never blocks."""
+
 
 # The process id guards a forked child: a server of the parent cannot be reached from there.
 _servers: dict[str, tuple[int, InprocServer]] = {}

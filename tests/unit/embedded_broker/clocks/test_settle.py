@@ -237,13 +237,17 @@ def test_members_of_one_group_that_subscribe_to_different_topics_are_named_as_th
             assert f"{second.client_id} to %RETRY%G (*), U (a || b)" in text
 
 
-def test_asynchronous_sends_under_way_and_timers_that_are_due_count_as_busy() -> None:
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_asynchronous_sends_under_way_and_timers_that_are_due_count_as_busy(
+    is_connected: bool,
+) -> None:
     clock = VirtualClock()
     with (
         EmbeddedBroker(clock=clock, topics=["T"], tcp=False) as broker,
         DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
     ):
-        producer.send(Message("T", b"connects"))
+        if is_connected:
+            producer.send(Message("T", b"connects"))
         broker.pause()
         future = producer.send_async(Message("T", b"x"), timeout=20_000)
         busy = clock.settle(0, check=False).busy

@@ -337,6 +337,9 @@ class Restarting:
         assert self.is_over.wait(10)
         raise ConnectionRefusedError(f"it did not come back for {name}")
 
+    def expect(self, client: inproc.LocalClient, *, name: str) -> None:
+        """Note nobody."""
+
 
 def test_a_server_of_this_process_that_lets_its_clients_wait_holds_up_nobody(
     make_instance: InstanceMaker,

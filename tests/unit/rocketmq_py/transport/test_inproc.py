@@ -14,6 +14,9 @@ class Server:
     def connect(self, mailbox: inproc.Mailbox, *, name: str) -> NoReturn:
         raise ConnectionRefusedError(name)
 
+    def expect(self, client: inproc.LocalClient, *, name: str) -> None:
+        raise AssertionError(client, name)
+
 
 def test_a_registered_server_is_found_until_it_is_removed() -> None:
     server = Server()

@@ -17,7 +17,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc_channel
 from rocketmq_py.transport.channel import Channel
-from rocketmq_py.transport.inproc import InprocConnection, Mailbox
+from rocketmq_py.transport.inproc import InprocConnection, LocalClient, Mailbox
 from rocketmq_py.transport.inproc_channel import InprocChannel
 from tests.client_instances import AskedClient
 from tests.unit.rocketmq_py.transport.conftest import begun
@@ -37,6 +37,9 @@ class Server:
             raise ConnectionRefusedError(f"no connections for {name}")
         self.mailbox = mailbox
         return self
+
+    def expect(self, client: LocalClient, *, name: str) -> None:
+        """Note nobody."""
 
     def send(self, data: bytes) -> None:
         if not self.open:
