@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, Self
 
 from attrs import field, frozen
 from attrs.validators import instance_of
@@ -132,3 +132,34 @@ class LiteSimpleConsumer:
 
 class LitePushConsumer(LiteSimpleConsumer):
     """Lite topics need a proxy: making one raises UnsupportedError."""
+
+
+class ConsumerBuilder:
+    """Base of the builders of both consumers: servers, group and subscription."""
+
+    def __init__(self) -> None:
+        self._configuration: ClientConfiguration | None = None
+        self._group = ""
+        self._subscription: Mapping[str, FilterExpression | None] = {}
+
+    def set_client_configuration(self, client_configuration: ClientConfiguration) -> Self:
+        """Set where the servers are."""
+        self._configuration = client_configuration
+        return self
+
+    def set_consumer_group(self, consumer_group: str) -> Self:
+        """Set the name of the group."""
+        self._group = consumer_group
+        return self
+
+    def set_subscription_expressions(
+        self, subscription_expressions: Mapping[str, FilterExpression | None]
+    ) -> Self:
+        """Set what is subscribed, by topic."""
+        self._subscription = subscription_expressions
+        return self
+
+    def _checked_configuration(self) -> ClientConfiguration:
+        if self._configuration is None:
+            raise IllegalArgumentException("set_client_configuration was not called")
+        return self._configuration

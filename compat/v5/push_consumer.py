@@ -14,7 +14,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Final, Self
 
 from compat.v5.client import ClientConfiguration, settings_of
-from compat.v5.consumer import Consumer, FilterExpression
+from compat.v5.consumer import Consumer, ConsumerBuilder, FilterExpression
 from compat.v5.errors import IllegalArgumentException, translated
 from compat.v5.message import MessageView
 from rocketmq_py import (
@@ -170,35 +170,16 @@ class PushConsumer(Consumer):
         return said is ConsumeResult.SUCCESS
 
 
-class PushConsumerBuilder:
+class PushConsumerBuilder(ConsumerBuilder):
     """Builds a `PushConsumer` with the setters of the 5.0 documents; `build` starts it."""
 
     def __init__(self) -> None:
-        self._configuration: ClientConfiguration | None = None
-        self._group = ""
-        self._subscription: Mapping[str, FilterExpression | None] = {}
+        super().__init__()
         self._listener: MessageListener | None = None
         self._count = CACHED_MAX
         self._size = CACHED_BYTES_MAX
         self._threads = THREADS
         self._fifo: bool | None = None
-
-    def set_client_configuration(self, client_configuration: ClientConfiguration) -> Self:
-        """Set where the servers are."""
-        self._configuration = client_configuration
-        return self
-
-    def set_consumer_group(self, consumer_group: str) -> Self:
-        """Set the name of the group."""
-        self._group = consumer_group
-        return self
-
-    def set_subscription_expressions(
-        self, subscription_expressions: Mapping[str, FilterExpression | None]
-    ) -> Self:
-        """Set what is subscribed, by topic."""
-        self._subscription = subscription_expressions
-        return self
 
     def set_message_listener(self, message_listener: MessageListener) -> Self:
         """Set who handles messages."""
@@ -227,12 +208,11 @@ class PushConsumerBuilder:
 
     def build(self) -> PushConsumer:
         """Start the consumer."""
-        if self._configuration is None:
-            raise IllegalArgumentException("set_client_configuration was not called")
+        configuration = self._checked_configuration()
         if self._listener is None:
             raise IllegalArgumentException("set_message_listener was not called")
         consumer = PushConsumer(
-            self._configuration,
+            configuration,
             self._group,
             self._listener,
             self._subscription,

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self
 
 from compat.v5.client import ClientConfiguration, milliseconds_of, settings_of
-from compat.v5.consumer import Consumer, FilterExpression
+from compat.v5.consumer import Consumer, ConsumerBuilder, FilterExpression
 from compat.v5.errors import IllegalArgumentException, translated, translated_call
 from compat.v5.message import MessageView
 from rocketmq_py import DefaultPopConsumer, PopConsumerConfig
@@ -123,43 +123,23 @@ class SimpleConsumer(Consumer):
         return min(max_message_num, BATCH_MAX), _invisible_ms(invisible_duration)
 
 
-class SimpleConsumerBuilder:
+class SimpleConsumerBuilder(ConsumerBuilder):
     """Builds a `SimpleConsumer` with the setters of the 5.0 documents; `build` starts it."""
 
     def __init__(self) -> None:
-        self._configuration: ClientConfiguration | None = None
-        self._group = ""
+        super().__init__()
         self._await_duration: float | timedelta = AWAIT_S
-        self._subscription: Mapping[str, FilterExpression | None] = {}
-
-    def set_client_configuration(self, client_configuration: ClientConfiguration) -> Self:
-        """Set where the servers are."""
-        self._configuration = client_configuration
-        return self
-
-    def set_consumer_group(self, consumer_group: str) -> Self:
-        """Set the name of the group."""
-        self._group = consumer_group
-        return self
 
     def set_await_duration(self, await_duration: float | timedelta) -> Self:
         """Set how long `SimpleConsumer.receive` waits, in seconds or as a timedelta."""
         self._await_duration = await_duration
         return self
 
-    def set_subscription_expressions(
-        self, subscription_expressions: Mapping[str, FilterExpression | None]
-    ) -> Self:
-        """Set what is subscribed, by topic."""
-        self._subscription = subscription_expressions
-        return self
-
     def build(self) -> SimpleConsumer:
         """Start the consumer."""
-        if self._configuration is None:
-            raise IllegalArgumentException("set_client_configuration was not called")
+        configuration = self._checked_configuration()
         consumer = SimpleConsumer(
-            self._configuration, self._group, self._subscription, self._await_duration
+            configuration, self._group, self._subscription, self._await_duration
         )
         consumer.startup()
         return consumer

@@ -203,13 +203,19 @@ class Receiving:
         except RocketMQError as error:
             result.set_exception(error)
             return result
-        answer_read = partial(read, message, receipt)
         known = self._engine.routes.broker_address(receipt.handle.broker_name, only_this=True)
+
+        def begin() -> None:
+            try:
+                answer = ask(receipt)
+            except Exception as error:  # noqa: BLE001 - of hooks too: it belongs to whoever waits
+                result.set_exception(error)
+            else:
+                self._when_answered(answer, partial(read, message, receipt), result)
+
         if known is not None:
-            self._when_answered(ask(receipt), answer_read, result)
-        elif not self._engine.submit_background(
-            lambda: self._when_answered(ask(receipt), answer_read, result)
-        ):
+            begin()
+        elif not self._engine.submit_background(begin):
             result.set_exception(self._crowded())
         return result
 

@@ -25,8 +25,12 @@ from rocketmq_py import (
     MessageExt,
     MessageModel,
     NoRouteError,
+    RocketMQError,
+    RPCHook,
 )
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.pop_handles import PopHandle
 from rocketmq_py.protocol.properties import Prop
 from tests.waiting import until
 
@@ -225,3 +229,29 @@ def test_broadcasting_is_refused() -> None:
     consumer.subscribe("T")
     with pytest.raises(ConfigError, match="must be CLUSTERING"):
         consumer.start()
+
+
+class Failing(RPCHook):
+    """Fails before an ack is sent."""
+
+    def before_request(self, address: str, request: RemotingCommand) -> None:
+        if request.code == RequestCode.ACK_MESSAGE:
+            raise LookupError(f"at random, before {address}")
+
+    def after_response(
+        self, address: str, request: RemotingCommand, response: RemotingCommand
+    ) -> None:
+        """Let all answers pass."""
+
+
+@pytest.mark.parametrize("broker_name", ["broker-a", "gone"])
+def test_whatever_keeps_an_ack_from_its_broker_is_told_by_the_future(
+    bench: Bench, broker_name: str
+) -> None:
+    bench.send(b"x")
+    (message,) = bench.member("T", rpc_hooks=[Failing()]).receive()
+    handle = PopHandle.parse(message.properties[Prop.POP_CK])
+    message.properties[Prop.POP_CK] = handle._replace(broker_name=broker_name).text()
+    hooked = bench.member("T", rpc_hooks=[Failing()])
+    error = hooked.ack_async(message).exception(GUARD_S)
+    assert isinstance(error, LookupError if broker_name == "broker-a" else RocketMQError)
