@@ -67,6 +67,12 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def stop_listening(listener: socket.socket) -> None:
+    """Refuse who connects from now on, also where a forked child still has a copy of the socket."""
+    with suppress(OSError):  # some systems shut down connections only
+        listener.shutdown(socket.SHUT_RDWR)
+
+
 def listen_again(host: str, port: int) -> socket.socket:
     """Listen on a port that was had before, as ``listen`` does, but wait for it for some seconds.
 
@@ -267,8 +273,7 @@ class TcpServer:
                 logger.error("the TCP thread did not end within %s s", CLOSE_S)
                 self._thread = None
                 for listener in list(self._listeners.values()):  # it closes them when it goes on
-                    with suppress(OSError):
-                        listener.shutdown(socket.SHUT_RDWR)
+                    stop_listening(listener)
                 return
             self._thread = None
         if loop is not None and not self.thread_id:  # its thread never began
@@ -354,6 +359,7 @@ class TcpServer:
         self._protocols.pop(address, None)
         listener = self._listeners.pop(address, None)
         if listener is not None:
+            stop_listening(listener)
             listener.close()
 
     def _close_all(self) -> None:

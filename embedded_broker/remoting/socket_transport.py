@@ -226,10 +226,9 @@ class Acceptor:
         self._watch()
 
     def close(self) -> None:
-        """Accept no more, and close the listener; idempotent."""
+        """Accept no more; the listener stays open, for its owner to close. Idempotent."""
         self.is_closed = True
         self._loop.forget(self._socket)
-        self._socket.close()
 
     def _watch(self) -> None:
         if not self.is_closed:  # while it waited

@@ -61,7 +61,7 @@ def test_routes_are_visible_inside_and_nothing_is_left_afterwards(
 ) -> None:
     with EmbeddedBroker(topics=["warm"]):
         pass  # what is imported and cached once is not a leak
-    files, running = open_files(), threads()
+    files, running = open_files(), set(threads())
 
     with EmbeddedBroker(store=tmp_path / "s" if in_directory else None, topics=["T"]) as broker:
         clients = [dial(broker.namesrv_addr), dial(broker.addr)]
@@ -69,7 +69,7 @@ def test_routes_are_visible_inside_and_nothing_is_left_afterwards(
         assert route.broker_datas[0].broker_addrs == {0: broker.addr}
         assert clients[1].ask(9999).code == 3
 
-    assert threads() == running
+    assert set(threads()) <= running
     assert registry.lookup(broker.addr) is None
     assert registry.lookup(broker.namesrv_addr) is None
     mine = {f"{one.socket.fileno()}:" for one in clients}
@@ -329,12 +329,12 @@ def test_starting_twice_and_using_a_closed_broker_are_refused() -> None:
 
 def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     with EmbeddedBroker(store=tmp_path, tcp=False):
-        files, running = open_files(), threads()
+        files, running = open_files(), set(threads())
         for _ in range(3):
             with pytest.raises(StoreLockedError):
                 EmbeddedBroker(store=tmp_path).start()
-        assert open_files() == files
-        assert threads() == running
+        assert open_files() <= files
+        assert set(threads()) <= running
 
 
 @pytest.mark.case("K24")

@@ -11,7 +11,7 @@ from embedded_broker.lifecycle.ensemble import port_of
 
 
 def test_when_one_broker_cannot_start_none_is_left_running(tmp_path: Path) -> None:
-    before = threads()
+    before = set(threads())
     with EmbeddedCluster(brokers=1, store=tmp_path / "broker-b", tcp=False) as holder:
         cluster = EmbeddedCluster(brokers=3, store=tmp_path)
 
@@ -22,7 +22,7 @@ def test_when_one_broker_cannot_start_none_is_left_running(tmp_path: Path) -> No
         assert holder.brokers[0].is_running
     with cluster:
         assert all(broker.is_running for broker in cluster.brokers)
-    assert threads() == before
+    assert set(threads()) <= before
 
 
 @pytest.mark.parametrize(("address", "port"), [("127.0.0.1:9876", 9876), ("[::1]:5", 5), ("", 0)])

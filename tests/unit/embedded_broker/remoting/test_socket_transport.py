@@ -137,6 +137,7 @@ def bench(either_loop: str) -> Iterator[Bench]:
     loop.stop()
     running.join(GUARD_S)
     loop.close()
+    listener.close()
 
 
 def read_all(peer: socket.socket) -> bytes:
