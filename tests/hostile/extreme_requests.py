@@ -357,6 +357,7 @@ BODIES: Final[dict[str, bytes]] = {
     "a large body": b"b" * (4 * _MB),
     "a batch that claims much": b"\x7f\xff\xff\xff" * 1000,
 }
+_MANY_FIELDS: Final = {f"field{one}": "x" for one in range(100_000)}
 _FOR_ALL: Final = frozenset({"no JSON", "deep arrays", "a large body"})
 """Bodies that are sent with codes that have none, too."""
 
@@ -368,8 +369,7 @@ def cases(code: int) -> Iterator[Case]:
     for name, body in BODIES.items():
         if form.body or name in _FOR_ALL:
             yield Case(f"body: {name}", form.fields, body)
-    many = {f"field{one}": "x" for one in range(100_000)}
-    yield Case("100,000 unknown fields", form.fields | many, form.body)
+    yield Case("100,000 unknown fields", form.fields | _MANY_FIELDS, form.body)
     header = form.header
     if header is None:
         return

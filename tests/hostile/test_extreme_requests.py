@@ -70,11 +70,16 @@ def hostile_ground() -> Iterator[tuple[EmbeddedBroker, DoorWatch]]:
         yield ground
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def large_ground() -> Iterator[tuple[EmbeddedBroker, DoorWatch]]:
-    """A broker for what would be long for all tests after it."""
-    with watched_broker() as ground:
-        yield ground
+    """A broker with a topic of the most queues, which would be long for the walk."""
+    with watched_broker() as (broker, watch):
+        numbers = {"topic": "Large", "readQueueNums": "65536", "writeQueueNums": "65536"}
+        create = Case("", FORMS[RequestCode.UPDATE_AND_CREATE_TOPIC].fields | numbers)
+        assert ask(broker, RequestCode.UPDATE_AND_CREATE_TOPIC, create).answers[0].code == 0
+        group = Case("", {}, b'{"groupName":"consumers"}')
+        ask(broker, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group)
+        yield broker, watch
 
 
 def ask(broker: EmbeddedBroker, code: int, case: Case) -> Asker:
@@ -90,7 +95,7 @@ def ask(broker: EmbeddedBroker, code: int, case: Case) -> Asker:
     return peer
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _only_its_own_garbage() -> Iterator[None]:
     """What the tests before have left in this process is not looked through by the collector."""
     gc.collect()
@@ -185,11 +190,6 @@ def test_a_topic_of_the_most_queues_is_walked_in_turns(
     large_ground: tuple[EmbeddedBroker, DoorWatch], code: int
 ) -> None:
     broker, watch = large_ground
-    numbers = {"topic": "Large", "readQueueNums": "65536", "writeQueueNums": "65536"}
-    create = Case("", FORMS[RequestCode.UPDATE_AND_CREATE_TOPIC].fields | numbers)
-    assert ask(broker, RequestCode.UPDATE_AND_CREATE_TOPIC, create).answers[0].code == 0
-    group = Case("", {}, b'{"groupName":"consumers"}')
-    ask(broker, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group)
     found: list[Asker] = []
 
     held = hold_of(
@@ -203,9 +203,9 @@ def test_a_topic_of_the_most_queues_is_walked_in_turns(
 
 
 def test_a_broker_that_indexes_much_for_a_query_serves_others_meanwhile(
-    large_ground: tuple[EmbeddedBroker, DoorWatch],
+    hostile_ground: tuple[EmbeddedBroker, DoorWatch],
 ) -> None:
-    broker, watch = large_ground
+    broker, watch = hostile_ground
     fields = send_fields(TOPIC, {"KEYS": "key"})
     for _ in range(3000):
         ask(broker, RequestCode.SEND_MESSAGE_V2, Case("", fields, b"b" * 100))
