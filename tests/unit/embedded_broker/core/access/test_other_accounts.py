@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from typing import Any, Final
 
 import pytest
@@ -30,6 +31,7 @@ from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.protocol.handles import encode_offset_id
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import HOLDING_TOPICS
+from tests.short_form import short_form
 from tests.unit.embedded_broker import peers
 from tests.unit.embedded_broker.core.access.signed import ALL_FORMS, GUARD_S, SECRET, signed
 from tests.unit.embedded_broker.wire_peer import consumer, pull_fields, send_fields
@@ -293,7 +295,14 @@ def assert_bob_is_alone(world: World) -> None:
     assert copies <= {HIS, "DefaultCluster_REPLY_TOPIC", *OF_HIS_GROUP}
 
 
-@pytest.mark.parametrize("code", sorted(ALL_FORMS))
+@pytest.mark.parametrize(
+    ("code", "world"),
+    short_form(
+        product(sorted(ALL_FORMS), KINDS),
+        lambda one: (sorted(ALL_FORMS).index(one[0]) + list(KINDS).index(one[1])) % 2 == 0,
+    ),
+    indirect=["world"],
+)
 @pytest.mark.parametrize(
     "profile", ["rocketmq-5.x", pytest.param("rocketmq-4.9", marks=pytest.mark.slow)]
 )
