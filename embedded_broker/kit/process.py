@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from random import SystemRandom
 from typing import Final
 
 from attrs import define
@@ -38,6 +39,7 @@ PORT_TAKEN: Final = "Address already in use"
 PORTS_TRIED: Final = 3
 """A port that was free may be somebody else's when a server asks for it, a second later."""
 LOOPBACK: Final = "127.0.0.1"
+PORTS: Final = range(15_000, 32_000)
 PORT_GAP: Final = 3
 """A broker also takes the two ports below its own, for its fast clients."""
 
@@ -136,19 +138,28 @@ def remove_unwritten(store: Path) -> None:
 
 
 def free_ports(count: int, *, gap: int = PORT_GAP) -> list[int]:
-    """Free loopback ports that are ``gap`` apart: a broker also takes ports beside its own."""
-    sockets = [socket.socket() for _ in range(count * 8)]
-    try:
-        for one in sockets:
-            one.bind((LOOPBACK, 0))
-        found: list[int] = []
-        for port in sorted(one.getsockname()[1] for one in sockets):
-            if not found or port - found[-1] >= gap:
-                found.append(port)
-        return found[:count]
-    finally:
-        for one in sockets:
-            one.close()
+    """Give free loopback ports, ascending, ``gap`` apart: a broker also takes ports beside its own.
+
+    They lie below those that the system gives to connections, so that nobody gets one while its
+    server is restarted. Raises ``BackendError`` when there are too few.
+    """
+    found: list[int] = []
+    for port in SystemRandom().sample(PORTS, len(PORTS)):
+        if len(found) == count:
+            return sorted(found)
+        is_apart = all(abs(port - one) >= gap for one in found)
+        if is_apart and all(map(_is_free, range(port - gap + 1, port + 1))):
+            found.append(port)
+    raise BackendError(f"there are no {count} free ports from {PORTS.start} to {PORTS.stop - 1}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 def _warnings_at_the_end(file: Path) -> list[str]:

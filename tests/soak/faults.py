@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import select
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,23 +20,9 @@ from attrs import frozen
 
 from tests.pages import ROOT
 from tests.perf.server_process import SERVE
-from tests.soak.network import HOST, Network
+from tests.soak.network import Network
 
 READY_S = 30.0
-PORTS = range(15_000, 32_000)
-"""Below those that connections get, so that nobody else takes one while its broker is away."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Give ports that nobody listens at."""
-    found: list[int] = []
-    for port in random.sample(PORTS, len(PORTS)):
-        with socket.socket() as sock:
-            if sock.connect_ex((HOST, port)) != 0:
-                found.append(port)
-        if len(found) == count:
-            break
-    return found
 
 
 class Broker:

@@ -16,8 +16,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from embedded_broker.kit.process import free_ports
 from tests.soak.clients import INSTANCES, TOPIC, Clients
-from tests.soak.faults import FAULTS, Broker, Drawn, draw, free_ports, suffer
+from tests.soak.faults import FAULTS, Broker, Drawn, draw, suffer
 from tests.soak.ledger import Ledger
 from tests.soak.network import Network
 from tests.unit.embedded_broker.api.test_many_brokers import MIB, memory, open_files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import socket
 import tempfile
 from pathlib import Path
 
@@ -35,6 +36,21 @@ def test_ports_are_far_enough_apart_for_a_broker() -> None:
     ports = free_ports(3)
     assert len(set(ports)) == 3
     assert min(b - a for a, b in itertools.pairwise(ports)) >= 3
+
+
+def test_ports_are_none_that_connections_get_or_that_somebody_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (taken,) = free_ports(1)
+    monkeypatch.setattr(process, "PORTS", range(taken, taken + 8))
+    with socket.create_server((process.LOOPBACK, taken + 2)):
+        (port,) = free_ports(1)
+        assert port in {taken, taken + 1, taken + 5, taken + 6, taken + 7}
+        with pytest.raises(BackendError, match=rf"no 9 free ports from {taken} to {taken + 7}"):
+            free_ports(9)
+    lowest = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    if lowest.exists():
+        assert process.PORTS.stop <= int(lowest.read_text().split()[0])
 
 
 def test_files_without_a_length_are_removed_after_a_kill_and_no_others(tmp_path: Path) -> None:
