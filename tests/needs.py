@@ -34,6 +34,7 @@ OFFICIAL_CLIENT = (*GRPC, "rocketmq")
 NEEDS: dict[str, tuple[str, ...]] = {
     "tests/interop/test_container_backend.py": CONTAINERS,
     "tests/interop/test_control.py": HTTP,
+    "tests/interop/test_grpc_answers.py": GRPC,
     "tests/interop/test_grpc_endpoint.py": (*GRPC, *HTTP),
     "tests/interop/test_spark_connector.py": PYSPARK,
     "tests/kit/test_order_service.py": ("fastapi", "httpx2", "tzdata"),
