@@ -50,6 +50,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/unit/embedded_broker/control": HTTP,
     "tests/unit/embedded_broker/core/access/test_plain_file.py": ACL_FILE,
     "tests/unit/embedded_broker/grpc": GRPC,
+    "tests/unit/embedded_broker/grpc/test_grpc_clients.py": (*GRPC, *HTTP),
     "tests/unit/embedded_broker/grpc/test_official_client.py": OFFICIAL_CLIENT,
     "tests/unit/embedded_broker/grpc/test_official_stubs.py": OFFICIAL_CLIENT,
     "tests/unit/embedded_broker/ha/test_connection.py": BOTH_LOOPS,

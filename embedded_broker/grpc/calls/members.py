@@ -182,7 +182,6 @@ class MemberCalls:
         if not endpoint.clients.keep(client):
             raise Aborted("RESOURCE_EXHAUSTED", "too many clients are connected")
         is_first = client.settings is None
-        client.language, client.version = metadata.language, metadata.version
         said = command.settings
         timeout_ms = milliseconds(said.request_timeout, "request_timeout")
         client.request_timeout_ms = timeout_ms or REQUEST_TIMEOUT_MS
@@ -198,6 +197,7 @@ class MemberCalls:
 
     def _enter(self, client: GrpcClient, data: HeartbeatData, metadata: Metadata) -> None:
         """Let every broker know a client as a heartbeat does."""
+        client.language, client.version, client.entered = metadata.language, metadata.version, data
         language = _LANGUAGES.get(metadata.language.upper(), LanguageCode.OTHER)
         for acts in self._endpoint.brokers.values():
             caller = Caller(acts.guards, client, SignedCall(Rpc.HEARTBEAT, metadata))
