@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         GroupsView,
         GroupTrace,
         GroupView,
+        GrpcClientInfo,
+        GrpcClientKind,
         HasMessageId,
         MessageState,
         MessagesView,
@@ -68,9 +70,9 @@ _NAMES_OF = {
     "api.cluster": "EmbeddedCluster",
     "api.faults": "DiskFaults Faults",
     "api.views": (
-        "GroupMember GroupOffset GroupTrace GroupView GroupsView HasMessageId MessageState "
-        "MessageTrace MessagesView MisreadClock PendingTimer Retry SentMessage StageView "
-        "StoredMessage TimersView TopicView TopicsView"
+        "GroupMember GroupOffset GroupTrace GroupView GroupsView GrpcClientInfo GrpcClientKind "
+        "HasMessageId MessageState MessageTrace MessagesView MisreadClock PendingTimer Retry "
+        "SentMessage StageView StoredMessage TimersView TopicView TopicsView"
     ),
     "clocks.clock": "Advanced BrokerClock NextDeadline VirtualClock",
     "clocks.settle": "Settled",
@@ -120,6 +122,8 @@ __all__ = [
     "GroupTrace",
     "GroupView",
     "GroupsView",
+    "GrpcClientInfo",
+    "GrpcClientKind",
     "GrpcOptions",
     "HasMessageId",
     "InnerMessage",

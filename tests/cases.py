@@ -67,7 +67,7 @@ FAMILIES = (
         "T1-63 T65-101 T103",
     ),
     Family("SP", "Spark connector", 78, "SP1-78"),
-    Family("G", "gRPC endpoint", 79, "G1-45 G47-61 G63-78"),
+    Family("G", "gRPC endpoint", 79, "G1-79"),
 )
 
 EXCEPTIONS: dict[str, str] = {}

@@ -34,6 +34,7 @@ OFFICIAL_CLIENT = (*GRPC, "rocketmq")
 NEEDS: dict[str, tuple[str, ...]] = {
     "tests/interop/test_container_backend.py": CONTAINERS,
     "tests/interop/test_control.py": HTTP,
+    "tests/interop/test_grpc_answers.py": GRPC,
     "tests/interop/test_grpc_endpoint.py": (*GRPC, *HTTP),
     "tests/interop/test_spark_connector.py": PYSPARK,
     "tests/kit/test_order_service.py": ("fastapi", "httpx2", "tzdata"),
@@ -49,6 +50,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/unit/embedded_broker/control": HTTP,
     "tests/unit/embedded_broker/core/access/test_plain_file.py": ACL_FILE,
     "tests/unit/embedded_broker/grpc": GRPC,
+    "tests/unit/embedded_broker/grpc/test_grpc_clients.py": (*GRPC, *HTTP),
     "tests/unit/embedded_broker/grpc/test_official_client.py": OFFICIAL_CLIENT,
     "tests/unit/embedded_broker/grpc/test_official_stubs.py": OFFICIAL_CLIENT,
     "tests/unit/embedded_broker/ha/test_connection.py": BOTH_LOOPS,

@@ -14,10 +14,11 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Literal, Self
 
-from embedded_broker.api.companions import control_face, control_url, grpc_address
+from embedded_broker.api.companions import control_face, control_url, grpc_address, grpc_clients
 from embedded_broker.api.faults import Faults
 from embedded_broker.api.views import (
     GroupsView,
+    GrpcClientInfo,
     HasMessageId,
     MessagesView,
     SentMessage,
@@ -224,6 +225,14 @@ class EmbeddedBroker:
     def tls_endpoints(self) -> str:
         """``host:port`` for gRPC clients that insist on TLS; needs ``grpc_tls``."""
         return grpc_address(self, self._arguments, self._ensemble, tls=True)
+
+    def grpc_clients(self) -> tuple[GrpcClientInfo, ...]:
+        """Give who is connected by gRPC, in the order of arrival; needs ``grpc=True``.
+
+        A client is known from its first settings until it leaves, or was silent for two minutes of
+        session time. Brokers of a cluster have the same.
+        """
+        return grpc_clients(self, self._arguments, self._ensemble)
 
     @property
     def ha_addr(self) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.companions import control_face, control_url
+from embedded_broker.api.views import GrpcClientInfo
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.lifecycle.arguments import Acl, Topics, checked_store, topic_specs
 from embedded_broker.lifecycle.ensemble import Ensemble
@@ -155,6 +156,10 @@ class EmbeddedCluster:
     def endpoints(self) -> str:
         """``host:port`` where RocketMQ's gRPC clients reach all brokers; needs ``grpc=True``."""
         return self.brokers[0].endpoints
+
+    def grpc_clients(self) -> tuple[GrpcClientInfo, ...]:
+        """Give who is connected by gRPC, in the order of arrival; needs ``grpc=True``."""
+        return self.brokers[0].grpc_clients()
 
     @property
     def tls_endpoints(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final, Protocol
 
+from embedded_broker.api.views import GrpcClientInfo, grpc_clients_of
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import PORT_MAX, Arguments, is_reachable
 from embedded_broker.lifecycle.ensemble import Ensemble
@@ -77,14 +78,27 @@ def grpc_address(
     owner: object, arguments: Arguments, ensemble: Ensemble, *, tls: bool = False
 ) -> str:
     """Give where gRPC clients ask; ``BrokerStateError`` when nobody may, or not yet."""
-    if arguments.grpc is None:
-        raise BrokerStateError(f"{owner!r} lets no gRPC client in: pass grpc=True")
+    _check_grpc(owner, arguments)
     if tls and arguments.grpc_tls is None:
         raise BrokerStateError(f"{owner!r} has no TLS for gRPC clients: pass grpc_tls=...")
     if not any(ensemble.grpc_ports):
         raise BrokerStateError(f"{owner!r} has no address yet: call start()")
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     return f"{host}:{ensemble.grpc_ports[tls]}"
+
+
+def grpc_clients(
+    owner: object, arguments: Arguments, ensemble: Ensemble
+) -> tuple[GrpcClientInfo, ...]:
+    """Give who is connected by gRPC; ``BrokerStateError`` when nobody may, or not now."""
+    _check_grpc(owner, arguments)
+    face = ensemble.grpc
+    return () if face is None else grpc_clients_of(face)
+
+
+def _check_grpc(owner: object, arguments: Arguments) -> None:
+    if arguments.grpc is None:
+        raise BrokerStateError(f"{owner!r} lets no gRPC client in: pass grpc=True")
 
 
 def control_url(owner: object, face: ControlFace | None) -> str:

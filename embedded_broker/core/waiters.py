@@ -91,6 +91,10 @@ class Waiters:
         """Say how many wait at a place."""
         return self._places.get(place, 0)
 
+    def count_of(self, peer: Peer) -> int:
+        """Say for how much a peer waits."""
+        return len(self._by_peer.get(peer, ()))
+
     def add(self, waiter: Waiter, wait_ms: int) -> bool:
         """Let somebody wait for so much session time; false when there is no room."""
         if self._count >= PARKED_MAX:

@@ -54,6 +54,7 @@ class GrpcClient(Peer):
 
     __slots__ = (
         "_forget",
+        "entered",
         "language",
         "request_timeout_ms",
         "settings",
@@ -74,6 +75,8 @@ class GrpcClient(Peer):
         self.version = ""
         self.request_timeout_ms = REQUEST_TIMEOUT_MS
         self.settings: ClientSettings | None = None
+        self.entered = HeartbeatData()
+        """As what the brokers know it."""
         self.stream: Stream | None = None
         self._forget = forget
 

@@ -26,7 +26,7 @@ from embedded_broker.grpc.clients import GrpcClient, GrpcClients
 from embedded_broker.grpc.descriptors import Messages, load_messages
 from embedded_broker.grpc.outgoing import Outgoing
 from embedded_broker.grpc.schema import CALLS
-from embedded_broker.grpc.status import Aborted, Rejected, code_for, rejection
+from embedded_broker.grpc.status import Aborted, Codes, Rejected
 from embedded_broker.grpc.telling import told_of
 from embedded_broker.remoting.journal import Exchange, Journal, RpcHeader
 from embedded_broker.remoting.request_faults import Fault, RequestFaults
@@ -54,6 +54,7 @@ class GrpcEndpoint:
 
     door: Door
     _journal: Journal
+    codes: Codes = field(factory=Codes)
     brokers: Brokers = field(factory=Brokers)
     v2: Messages = field(factory=load_messages)
     out: Outgoing = field(init=False)
@@ -104,7 +105,8 @@ class GrpcEndpoint:
         try:
             return getattr(self.v2, name).FromString(raw)
         except DecodeError as error:
-            raise Aborted("INTERNAL", f"the request is no {name}: {error}") from error
+            status = "UNKNOWN" if self.codes.is_strict else "INTERNAL"
+            raise Aborted(status, f"the request is no {name}: {error}") from error
 
     def _client(self, metadata: Metadata, remote: tuple[str, int]) -> GrpcClient:
         return self.clients.peer(metadata.client_id, remote)
@@ -198,7 +200,7 @@ class GrpcEndpoint:
         claim = SignedCall(rpc, metadata)
         refused = guards.check(client, asked.action, asked.resources, also=asked.also, claim=claim)
         if refused is not None:
-            code = code_for(refused.reason)
+            code = self.codes.of_reason(refused.reason)
             denied = refused.reason is Reason.NO_PERMISSION
             raise Rejected(RpcStatus.UNAUTHORIZED if denied else code, refused.remark)
 
@@ -232,10 +234,10 @@ class GrpcEndpoint:
     def refuse(self, call: Call, error: Exception) -> None:
         """Answer a call that was refused, or failed, and undo what it has done. Under the door."""
         call.take_back()
-        rejected = rejection(error)
+        code, text = self.codes.told(error)
         if not isinstance(error, (Rejected, Refused, RocketMQError)):
             logger.error("call %s failed", call.rpc, exc_info=error)
-        self.answer(call, self.answer_of(call.rpc, rejected.code, rejected.text))
+        self.answer(call, self.answer_of(call.rpc, code, text))
 
     def answer_of(self, rpc: Rpc, code: RpcStatus | int, text: str) -> Any:
         """Make an answer that is only a status; that of a receive says when it was given."""

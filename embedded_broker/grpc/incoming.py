@@ -21,7 +21,7 @@ from embedded_broker.grpc.checks import (
     check_topic,
 )
 from embedded_broker.grpc.schema import Encoding, FilterType, MessageType
-from embedded_broker.grpc.status import Rejected
+from embedded_broker.grpc.status import BAD_VALUE, Rejected
 from embedded_broker.settings.grpc import NamespaceMode
 from rocketmq_py.protocol.bodies.heartbeat import ALL_TAGS, SQL92, TAG
 from rocketmq_py.protocol.names import with_namespace
@@ -29,19 +29,26 @@ from rocketmq_py.protocol.properties import Prop, encode_properties
 from rocketmq_py.protocol.rpc import RpcStatus
 from rocketmq_py.protocol.sysflag import COMPRESSED, TRANSACTION_PREPARED
 
+TIME_MIN_MS: Final = -62_135_596_800_000
+"""The begin of the year 1, where protobuf's times begin."""
 TIME_MAX_MS: Final = 253_402_300_800_000
 """The end of the year 9999, where protobuf's times end."""
+NANOS_MAX: Final = 999_999_999
 INFLATED_MAX: Final = 32 * 1024 * 1024
 _GZIP_OR_ZLIB: Final = 47
 
 
 # Any: messages of protobuf are made at run time; what is read of them is typed from here on.
-def milliseconds(value: Any, what: str) -> int:
-    """Read a Timestamp or Duration; a negative one and one out of range are refused."""
+def milliseconds(value: Any, what: str, *, is_strict: bool = False) -> int:
+    """Read a Timestamp or Duration; one out of range is refused, and a negative one, too.
+
+    ``is_strict``: a negative one is for others to judge.
+    """
     found: int = value.seconds * 1000 + value.nanos // 1_000_000
-    if not 0 <= found < TIME_MAX_MS or not 0 <= value.nanos < 1_000_000_000:
-        told = f"{what} is {value.seconds} s and {value.nanos} ns: 0 to {TIME_MAX_MS // 1000} s"
-        raise Rejected(RpcStatus.BAD_REQUEST, told)
+    least_ms, least_ns = (TIME_MIN_MS, -NANOS_MAX) if is_strict else (0, 0)
+    if not least_ms <= found < TIME_MAX_MS or not least_ns <= value.nanos <= NANOS_MAX:
+        bounds = f"{least_ms // 1000} to {TIME_MAX_MS // 1000} s"
+        raise Rejected(BAD_VALUE, f"{what} is {value.seconds} s and {value.nanos} ns: {bounds}")
     return found
 
 
@@ -103,8 +110,11 @@ class Sent:
         return Incoming(self.topic, self.body, text, self.born_ms, terms)
 
 
-def sent_message(message: Any, topic: str, peer_host: str) -> Sent:
-    """Read a message that is sent to a topic; refuses, in the order of the original."""
+def sent_message(message: Any, topic: str, peer_host: str, *, is_strict: bool = False) -> Sent:
+    """Read a message that is sent to a topic; refuses, in the order of the original.
+
+    ``is_strict``: nothing is refused that RocketMQ's proxy 5.3.3 takes.
+    """
     said = message.system_properties
     body: bytes = message.body
     check_body(len(body))
@@ -123,13 +133,17 @@ def sent_message(message: Any, topic: str, peer_host: str) -> Sent:
         properties[Prop.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(recovery_ms // 1000)
     deliver_at_ms = None
     if said.HasField("delivery_timestamp"):
-        deliver_at_ms = milliseconds(said.delivery_timestamp, "delivery_timestamp")
+        deliver_at_ms = milliseconds(
+            said.delivery_timestamp, "delivery_timestamp", is_strict=is_strict
+        )
         properties[Prop.TIMER_DELIVER_MS] = str(deliver_at_ms)
     group: str = said.message_group
     if said.HasField("message_group"):
         check_message_group(group)
         properties[Prop.SHARDING_KEY] = group
-    if said.HasField("lite_topic") or said.HasField("priority") or said.message_type in _MISSING:
+    if not is_strict and (
+        said.HasField("lite_topic") or said.HasField("priority") or said.message_type in _MISSING
+    ):
         told = "messages of type LITE and PRIORITY are not supported by this broker"
         raise Rejected(RpcStatus.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, told)
     sys_flag = 0
@@ -137,9 +151,10 @@ def sent_message(message: Any, topic: str, peer_host: str) -> Sent:
         properties[Prop.TRAN_MSG] = "true"
         sys_flag |= TRANSACTION_PREPARED
     if said.body_encoding == Encoding.GZIP:
-        _check_inflates(body)
+        if not is_strict:
+            _check_inflates(body)
         sys_flag |= COMPRESSED
-    born_ms = milliseconds(said.born_timestamp, "born_timestamp")
+    born_ms = milliseconds(said.born_timestamp, "born_timestamp", is_strict=is_strict)
     properties[Prop.RECONSUME_TIME] = str(said.delivery_attempt)
     properties[Prop.BORN_HOST] = said.born_host or peer_host
     properties[Prop.BORN_TIMESTAMP] = str(born_ms)

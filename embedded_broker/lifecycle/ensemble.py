@@ -22,6 +22,7 @@ from embedded_broker.lifecycle.node import BrokerNode
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.reset import Connected, still_connected
 from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
+from embedded_broker.lifecycle.serving import GrpcFace
 from embedded_broker.lifecycle.snapshot import STORE_NAMES
 from embedded_broker.lifecycle.unsynced import Unsynced, look_at_unsynced
 from embedded_broker.remoting.inproc import LocalClients, back_soon
@@ -378,6 +379,11 @@ class Ensemble:
                 ),
             )
         return connected
+
+    @property
+    def grpc(self) -> GrpcFace | None:
+        """Where gRPC clients are, if any may; ``BrokerStateError`` unless it runs."""
+        return self._running().grpc
 
     def _running(self) -> Runtime:
         self.check_process()

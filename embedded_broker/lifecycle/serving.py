@@ -45,9 +45,13 @@ class GrpcFace:
         from embedded_broker.grpc.calls.sending import SendCalls
         from embedded_broker.grpc.endpoint import GrpcEndpoint
         from embedded_broker.grpc.incoming import Names
+        from embedded_broker.grpc.status import Codes
 
         options, names = self._options, Names(self._options.namespace)
-        self._endpoint = endpoint = GrpcEndpoint(door=self._door, journal=self._journal)
+        codes = Codes(is_strict=options.strict is not None)
+        self._endpoint = endpoint = GrpcEndpoint(
+            door=self._door, journal=self._journal, codes=codes
+        )
         self._members = MemberCalls(
             endpoint=endpoint, names=names, long_polling_ms=options.long_polling_ms
         )

@@ -15,6 +15,7 @@ from embedded_broker.settings.tls import Tls
 from rocketmq_py.errors import ConfigError, how_to_install
 
 NamespaceMode = Literal["ignore", "prefix"]
+Strictness = Literal["5.3.3"]
 PORT_MAX: Final = 65_535
 LONG_POLLING_MIN_S: Final = 1
 LONG_POLLING_MAX_S: Final = 20
@@ -42,8 +43,10 @@ class GrpcOptions:
     does; ``"ignore"`` leaves it out, as RocketMQ's proxy 5.3 does, ``"prefix"`` sets it before the
     names of topics and groups. ``auto_create``: a topic that a client asks for is created with the
     type MIXED. ``long_polling``: for how many seconds, 1 to 20, a receive waits at most, and those
-    of push consumers do; several clients end only when their last receive has. Raises
-    ``ConfigError`` for what is not possible.
+    of push consumers do; several clients end only when their last receive has. ``strict``:
+    ``"5.3.3"`` answers with the codes of RocketMQ's proxy of that release, which often say only
+    that something failed (50001), and takes what that takes. Raises ``ConfigError`` for what is
+    not possible.
     """
 
     port: int = 0
@@ -51,6 +54,7 @@ class GrpcOptions:
     namespace: NamespaceMode = "ignore"
     auto_create: bool = False
     long_polling: float = LONG_POLLING_MAX_S
+    strict: Strictness | None = None
 
     def __attrs_post_init__(self) -> None:
         for name in ("port", "tls_port"):
@@ -69,6 +73,8 @@ class GrpcOptions:
         if not is_number or not LONG_POLLING_MIN_S <= seconds <= LONG_POLLING_MAX_S:
             wanted = f"{LONG_POLLING_MIN_S} to {LONG_POLLING_MAX_S} seconds"
             raise ConfigError("grpc long_polling", seconds, wanted)
+        if self.strict not in {None, *get_args(Strictness)}:
+            raise ConfigError("grpc strict", self.strict, "None or '5.3.3'")
 
     @property
     def long_polling_ms(self) -> int:

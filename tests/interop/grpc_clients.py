@@ -55,8 +55,9 @@ SCENARIOS = (
     "invisible_time",
     "given_up",
 )
-OF_OURS = ("tls", "days")
-"""Our broker alone has a second port, for TLS, and a clock that can be moved: that comes last."""
+OF_OURS = ("signed", "tls", "days", "restart")
+"""Our broker alone has a second port, for TLS, a clock that can be moved, and lives that can be
+ended from outside: these come last. Its twin knows one account."""
 KINDS = {
     "orderly": "FIFO",
     "dead_letters": "FIFO",

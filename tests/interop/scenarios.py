@@ -38,7 +38,7 @@ COMMON = (
     "levels",
 )
 OF_5 = ("timers", "recall", "pop")
-OF_GRPC = ("invisible_time", "given_up", "all_attempts", "tls", "days")
+OF_GRPC = ("invisible_time", "given_up", "all_attempts", "signed", "tls", "days", "restart")
 ALL = (*COMMON, *OF_5)
 QUEUES = 4
 ENDS_WITHIN_S = 280.0

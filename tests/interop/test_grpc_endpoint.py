@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, GrpcOptions, VirtualClock
+from embedded_broker import AuthUser, EmbeddedBroker, GrpcOptions, UserAcl, VirtualClock
 from tests.interop.conftest import Done
 from tests.interop.grpc_clients import CLIENTS_OF_OURS, SETTINGS, Address, served, told
 from tests.interop.scenarios import Cell, Client
@@ -24,6 +24,7 @@ CELLS = [
     for client in CLIENTS_OF_OURS
     for scenario in client.scenarios
 ]
+ACCOUNT, SECRET = "reader", "a secret of its own"
 Look = Callable[[Client], dict[str, Cell]]
 
 
@@ -39,6 +40,10 @@ def own_broker() -> Iterator[Address]:
             grpc_tls="self-signed",
             control=True,
         ) as broker,
+        EmbeddedBroker(
+            grpc=GrpcOptions(auto_create=True, long_polling=1),
+            acl=UserAcl(users=(AuthUser(username=ACCOUNT, password=SECRET, superuser=True),)),
+        ) as signed,
     ):
         host, port = broker.tls_endpoints.split(":")
         authority = Path(folder) / "authority.pem"
@@ -46,6 +51,9 @@ def own_broker() -> Iterator[Address]:
         variables = {
             "TLS_ENDPOINTS": broker.tls_endpoints,
             "CONTROL": broker.control_url,
+            "SIGNED_ENDPOINTS": signed.endpoints,
+            "ACCESS_KEY": ACCOUNT,
+            "SECRET_KEY": SECRET,
             # Of the clients in Python and Node; the others trust any server.
             "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(authority),
         }
@@ -70,7 +78,7 @@ def look() -> Iterator[Look]:
 
 
 @pytest.mark.case("G24", "G26", "G28", "G30", "G32", "G41", "G42", "G44")
-@pytest.mark.case("G45", "G46", "G47", "G48", "G52", "G53", "G60")
+@pytest.mark.case("G5", "G45", "G46", "G47", "G48", "G52", "G53", "G60", "G70")
 @pytest.mark.parametrize(("client", "scenario"), CELLS)
 def test_a_grpc_client_gets_what_was_sent_once(
     look: Look, done: Done, client: Client, scenario: str

@@ -31,6 +31,7 @@ BENCHES = (
     *java_load.PARTS,
     "java_consume",
     "java_ceiling",
+    "grpc_calls",
     "acl",
     "old_and_new",
     "topics",

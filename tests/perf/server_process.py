@@ -30,6 +30,8 @@ class Served:
     namesrv: str
     broker: str
     ready_ms: float
+    endpoints: str = ""
+    """Where gRPC clients go, if any may."""
 
     def cpu_seconds(self) -> float:
         """User and system time used so far."""
@@ -74,9 +76,9 @@ def served(*options: str, silent: bool = False, fast: bool = True) -> Iterator[S
         line = process.stdout.readline() if process.stdout else ""
         ready_ms = (time.perf_counter() - started) * 1000
         try:
-            namesrv = line.split("namesrv=")[1].split()[0]
-            broker = line.split("broker=")[1].split()[0] if "broker=" in line else ""
-            yield Served(process.pid, namesrv, broker, ready_ms)
+            told = dict(word.split("=", 1) for word in line.split() if "=" in word)
+            endpoints = told.get("endpoints", "")
+            yield Served(process.pid, told["namesrv"], told.get("broker", ""), ready_ms, endpoints)
         finally:
             process.terminate()
             process.wait(20)

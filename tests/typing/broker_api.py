@@ -17,6 +17,7 @@ from embedded_broker import (
     GroupOffset,
     GroupsView,
     GroupTrace,
+    GrpcClientInfo,
     InnerMessage,
     Limits,
     MessageState,
@@ -108,6 +109,7 @@ def looking_at_messages_and_groups(broker: EmbeddedBroker) -> None:
     assert_type(seen.groups["G"].acknowledged_at, datetime | None)
     group = broker.groups["G"]
     assert_type(group.members, tuple[GroupMember, ...])
+    assert_type(broker.grpc_clients(), tuple[GrpcClientInfo, ...])
     assert_type(group.lag(topic="T"), int)
     assert_type(group.unread(), int)
     assert_type(group.offsets(), list[GroupOffset])

@@ -5,6 +5,7 @@ A view holds no state: every look enters the door, for at most a few millisecond
 
 from embedded_broker.api.views.bodies import Bodies
 from embedded_broker.api.views.groups import GroupMember, GroupsView, GroupView, members_of
+from embedded_broker.api.views.grpc_clients import GrpcClientInfo, GrpcClientKind, grpc_clients_of
 from embedded_broker.api.views.lookup import HasMessageId
 from embedded_broker.api.views.messages import MessagePage, MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry
@@ -22,6 +23,8 @@ __all__ = [
     "GroupTrace",
     "GroupView",
     "GroupsView",
+    "GrpcClientInfo",
+    "GrpcClientKind",
     "HasMessageId",
     "MessagePage",
     "MessageState",
@@ -37,6 +40,7 @@ __all__ = [
     "TopicView",
     "TopicsView",
     "delivered",
+    "grpc_clients_of",
     "members_of",
     "redeliver_message",
     "send_message",

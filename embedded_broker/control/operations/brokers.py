@@ -9,6 +9,7 @@ from typing import Final
 from attrs import frozen
 
 from embedded_broker.api.broker import EmbeddedBroker
+from embedded_broker.api.views import GrpcClientInfo
 from embedded_broker.control.fields import Field, Kind
 from embedded_broker.control.operation import Call, Operation
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
@@ -64,6 +65,11 @@ def tell_state(call: Call) -> Seen:
 def list_options(call: Call) -> Options:
     """List RocketMQ's options and their values."""
     return Options(options=dict(call.broker.config.items()))
+
+
+def list_grpc_clients(call: Call) -> tuple[GrpcClientInfo, ...]:
+    """List the clients that are connected by gRPC; 409 where none may be."""
+    return call.broker.grpc_clients()
 
 
 def change_options(call: Call) -> Options:
@@ -123,6 +129,7 @@ def _told(broker: EmbeddedBroker) -> BrokerTold:
 BROKERS: Final = (
     Operation("GET", "/brokers", list_brokers),
     Operation("GET", "/state", tell_state),
+    Operation("GET", "/grpc_clients", list_grpc_clients),
     Operation("GET", "/config", list_options),
     Operation(
         "POST",

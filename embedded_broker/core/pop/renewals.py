@@ -8,6 +8,7 @@ one is in force is known here. Must not know: wires, texts of handles. Runs unde
 on: `acks.py`.
 """
 
+from collections import Counter
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final
@@ -68,6 +69,10 @@ class Renewals:
 
     def __len__(self) -> int:
         return len(self._held)
+
+    def counts(self) -> Counter[Peer]:
+        """Say how many each consumer has in hand."""
+        return Counter(one.hidden.peer for one in self._held.values())
 
     def hold(self, one: Hidden, reconsume_times: int) -> None:
         """Renew a message from now on, which was popped by the handle that it has."""

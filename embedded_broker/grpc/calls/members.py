@@ -110,12 +110,17 @@ class MemberCalls:
                 settings = self._read(command.settings)
             except (Rejected, RocketMQError) as error:
                 told = f"process client telemetryCommand failed. {error}"
-                raise Aborted("INVALID_ARGUMENT", told) from error
+                raise Aborted(self._status_of(error), told) from error
             with self._endpoint.door:
                 self._settle(client, stream, metadata, command, settings)
         elif kind in {"thread_stack_trace", "verify_message_result"}:
             with self._endpoint.door:
                 self._answered(client, command, kind)
+
+    def _status_of(self, error: Exception) -> str:
+        code, _ = self._endpoint.codes.told(error)
+        is_internal = code in {RpcStatus.INTERNAL_SERVER_ERROR, RpcStatus.UNRECOGNIZED_CLIENT_TYPE}
+        return "INTERNAL" if self._endpoint.codes.is_strict and is_internal else "INVALID_ARGUMENT"
 
     def _read(self, said: Any) -> ClientSettings:
         """Read settings; refuses those of a client that is not served."""
@@ -168,7 +173,7 @@ class MemberCalls:
         try:
             endpoint.demand(client, Rpc.TELEMETRY, metadata, asked)
         except Rejected as rejected:
-            status = endpoint.out.status(rejected.code, rejected.text)
+            status = endpoint.out.status(*endpoint.codes.told(rejected))
             endpoint.door.emit(
                 stream, endpoint.v2.TelemetryCommand(status=status).SerializeToString()
             )
@@ -177,7 +182,6 @@ class MemberCalls:
         if not endpoint.clients.keep(client):
             raise Aborted("RESOURCE_EXHAUSTED", "too many clients are connected")
         is_first = client.settings is None
-        client.language, client.version = metadata.language, metadata.version
         said = command.settings
         timeout_ms = milliseconds(said.request_timeout, "request_timeout")
         client.request_timeout_ms = timeout_ms or REQUEST_TIMEOUT_MS
@@ -193,6 +197,7 @@ class MemberCalls:
 
     def _enter(self, client: GrpcClient, data: HeartbeatData, metadata: Metadata) -> None:
         """Let every broker know a client as a heartbeat does."""
+        client.language, client.version, client.entered = metadata.language, metadata.version, data
         language = _LANGUAGES.get(metadata.language.upper(), LanguageCode.OTHER)
         for acts in self._endpoint.brokers.values():
             caller = Caller(acts.guards, client, SignedCall(Rpc.HEARTBEAT, metadata))
@@ -245,7 +250,8 @@ class MemberCalls:
     def _heartbeat(self, call: Call, group: str) -> Any:
         client = call.client
         if client.settings is None:
-            self._enter_unknown(call, group)
+            if not self._endpoint.codes.is_strict:
+                self._enter_unknown(call, group)
             told = f"client {client.client_id} is not known: it has sent no settings"
             raise Rejected(RpcStatus.UNRECOGNIZED_CLIENT_TYPE, told)
         self._enter(client, client.settings.heartbeat, call.metadata)

@@ -21,12 +21,13 @@ from embedded_broker.grpc.call import Asked, Call
 from embedded_broker.grpc.checks import check_invisible
 from embedded_broker.grpc.endpoint import GrpcEndpoint
 from embedded_broker.grpc.incoming import Names, expression_of, milliseconds
-from embedded_broker.grpc.status import Rejected, rejection
+from embedded_broker.grpc.status import BAD_HANDLE, BAD_VALUE, Rejected
 from embedded_broker.tables.topics.attributes import takes_batches
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
+from rocketmq_py.protocol.codes import PERM_READ
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
 from rocketmq_py.protocol.pop_handles import PopHandle, Receipt, real_topic, retry_flag
 from rocketmq_py.protocol.properties import Prop
@@ -90,19 +91,22 @@ class ReceiveCalls:
 
     def receive(self, call: Call) -> Asked:
         """Give messages that are hidden from now on, now or when there are some."""
-        request = call.request
+        request, is_strict = call.request, self._endpoint.codes.is_strict
         group = self._names.group(request.group)
         topic = self._names.topic(request.message_queue.topic)
+        if is_strict and (call.client.settings is None or call.remaining_ms is None):
+            told = "a receive needs a deadline, and settings that were sent before"
+            raise Rejected(RpcStatus.INTERNAL_SERVER_ERROR, told)
         invisible_ms = RENEWED_MS
         if not request.auto_renew:
-            invisible_ms = milliseconds(request.invisible_duration, "invisible_duration")
+            invisible_ms = _invisible_ms(request, is_strict=is_strict)
             check_invisible(invisible_ms)
         kind, expression = expression_of(request.filter_expression)
         wanted = _Wanted(
             group=group,
             topic=topic,
             broker_name=request.message_queue.broker.name,
-            batch=min(max(request.batch_size, 1), BATCH_MAX),
+            batch=min(request.batch_size if is_strict else max(request.batch_size, 1), BATCH_MAX),
             invisible_ms=invisible_ms,
             wait_ms=_wait_ms(call, self._long_polling_ms),
             kind=kind,
@@ -162,8 +166,11 @@ class ReceiveCalls:
         acts = brokers.get(wanted.broker_name)
         if acts is None or wanted.topic not in acts.topics:
             acts = next(brokers.with_topic(wanted.topic), None)
-        if acts is None:
+        topic = None if acts is None else acts.topics.get(wanted.topic)
+        if acts is None or topic is None:
             raise Rejected(RpcStatus.TOPIC_NOT_FOUND, f"topic[{wanted.topic}] does not exist")
+        if not topic.perm & PERM_READ:
+            raise Rejected(RpcStatus.FORBIDDEN, f"no queue of topic[{wanted.topic}] may be read")
         return acts
 
     def _popped(
@@ -230,7 +237,7 @@ class ReceiveCalls:
         group, topic = self._names.group(request.group), self._names.topic(request.topic)
         if not 0 < len(request.entries) <= ENTRIES_MAX:
             told = f"a call acknowledges 1 to {ENTRIES_MAX} messages, not {len(request.entries)}"
-            raise Rejected(RpcStatus.BAD_REQUEST, told)
+            raise Rejected(BAD_VALUE, told)
         resources = (topic_resource(topic), group_resource(group))
         return Asked(partial(self._ack, call, group, topic), Action.SUB, resources)
 
@@ -246,8 +253,7 @@ class ReceiveCalls:
                 acts.acks.ack(acts.renewals.current(first))
                 acts.renewals.end(first)
             except (Rejected, Refused, RocketMQError) as error:
-                rejected = rejection(error)
-                told.status.CopyFrom(out.status(rejected.code, rejected.text))
+                told.status.CopyFrom(out.status(*self._endpoint.codes.told(error)))
             else:
                 told.status.CopyFrom(out.ok())
         codes = {one.status.code for one in answer.entries}
@@ -269,15 +275,15 @@ class ReceiveCalls:
         try:
             text = self._changed(call, group, topic)
         except (Rejected, Refused, RocketMQError) as error:
-            rejected = rejection(error)
-            status, text = out.status(rejected.code, rejected.text), request.receipt_handle
+            status = out.status(*self._endpoint.codes.told(error))
+            text = request.receipt_handle
         else:
             status = out.ok()
         return v2.ChangeInvisibleDurationResponse(status=status, receipt_handle=text)
 
     def _changed(self, call: Call, group: str, topic: str) -> str:
         request = call.request
-        invisible_ms = milliseconds(request.invisible_duration, "invisible_duration")
+        invisible_ms = _invisible_ms(request, is_strict=self._endpoint.codes.is_strict)
         check_invisible(invisible_ms, least_ms=0)
         acts, first, place = self._hidden(call, group, topic, request.receipt_handle)
         one = acts.renewals.current(first)
@@ -331,14 +337,21 @@ class ReceiveCalls:
             name = real_topic(topic, group, handle.flag)
         except ValueError as error:
             told = f"receipt handle {text[:200]!r} is wrong: {error}"
-            raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, told) from error
+            raise Rejected(BAD_HANDLE, told) from error
         acts = self._endpoint.brokers.get(handle.broker_name)
         if acts is not None:
             first = Hidden(call.client, group, name, receipt.queue_id, receipt.offset, handle)
-            if acts.acks.is_open(acts.renewals.current(first)):
+            if self._is_good(call, acts, acts.renewals.current(first)):
                 return acts, first, receipt.commit_log_offset
         told = f"receipt handle {text[:200]!r} has run out, or is of another group or topic"
         raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, told)
+
+    def _is_good(self, call: Call, acts: Acts, one: Hidden) -> bool:
+        """Say whether a handle may be used; RocketMQ's proxy 5.3.3 looks at its time only."""
+        if not self._endpoint.codes.is_strict:
+            return acts.acks.is_open(one)
+        ends_ms = one.handle.pop_time_ms + one.handle.invisible_ms
+        return call.rpc is Rpc.FORWARD_TO_DEAD_LETTER_QUEUE or ends_ms > acts.clock.now_ms
 
 
 def _found(popped: Popped, pop: Pop, broker: str) -> Iterator[_Found]:
@@ -373,6 +386,10 @@ def _tags(topic: str, kind: str, expression: str) -> frozenset[str]:
         return SubscriptionData.parse(topic, expression, 0).tags_set
     except RocketMQError as error:
         raise Rejected(RpcStatus.ILLEGAL_FILTER_EXPRESSION, str(error)) from error
+
+
+def _invisible_ms(request: Any, *, is_strict: bool) -> int:
+    return milliseconds(request.invisible_duration, "invisible_duration", is_strict=is_strict)
 
 
 def _wait_ms(call: Call, max_ms: int) -> int:

@@ -23,7 +23,7 @@ from embedded_broker.grpc.checks import check_delivery
 from embedded_broker.grpc.endpoint import GrpcEndpoint
 from embedded_broker.grpc.incoming import Names, Sent, sent_message
 from embedded_broker.grpc.schema import TransactionResolution, TransactionSource
-from embedded_broker.grpc.status import Rejected, code_for, outcome_code
+from embedded_broker.grpc.status import BAD_VALUE, UNKNOWN_TOPIC, Rejected
 from embedded_broker.tables.topics.message_types import (
     ATTRIBUTE,
     DELAY,
@@ -33,7 +33,7 @@ from embedded_broker.tables.topics.message_types import (
 )
 from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.protocol.handles import RecallHandle
-from rocketmq_py.protocol.message_codec import encode_batch
+from rocketmq_py.protocol.message_codec import MessageRecord, encode_batch
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.protocol.rpc import Rpc, RpcStatus
@@ -41,6 +41,8 @@ from rocketmq_py.protocol.tag_hash import java_hash
 
 MESSAGES_MAX: Final = 1024
 """Most messages of one call."""
+REMEMBERED_MS: Final = 30_000
+"""So long after a send or a check RocketMQ's proxy can end a transaction."""
 _WORD: Final = (1 << 64) - 1
 _MULTIPLIER: Final = 2_862_933_555_777_941_757
 
@@ -91,7 +93,8 @@ class SendCalls:
             told = "the messages of one call are of different topics"
             raise Rejected(RpcStatus.MESSAGE_CORRUPTED, told)
         host = "{}:{}".format(*call.client.remote)
-        sent = [sent_message(one, topic, host) for one in messages]
+        is_strict = self._endpoint.codes.is_strict
+        sent = [sent_message(one, topic, host, is_strict=is_strict) for one in messages]
         action = Action.SUB if is_retry_topic(topic) else Action.PUB
         return Asked(partial(self._send, call, topic, sent), action, (topic_resource(topic),))
 
@@ -109,7 +112,10 @@ class SendCalls:
         incoming = _batch(topic, queue_id, sent) if is_batch else sent[0].incoming(queue_id)
         (outcome,) = acts.produce([incoming], call.client)
         if not outcome.is_stored:
-            raise Rejected(outcome_code(outcome), outcome.remark or "the message is not stored")
+            raise Rejected(
+                self._endpoint.codes.of_outcome(outcome),
+                outcome.remark or "the message is not stored",
+            )
         finish = partial(self._stored, sent, outcome)
         return self._endpoint.answer_when_durable(call, acts.durability, outcome.synced_at, finish)
 
@@ -119,7 +125,7 @@ class SendCalls:
         if not any(brokers.with_topic(topic)):
             if not self._auto_create:
                 told = f"No topic route info in name server for the topic: {topic}"
-                raise Rejected(RpcStatus.TOPIC_NOT_FOUND, told)
+                raise Rejected(UNKNOWN_TOPIC, told)
             create_topic(brokers, topic)
         queues = brokers.writable_queues(topic)
         if not queues:
@@ -132,10 +138,11 @@ class SendCalls:
     def _stored(self, sent: Sequence[Sent], outcome: Outcome, late: Reason | None) -> Any:
         """Tell where messages are, or that their promise is not kept although they are stored."""
         v2, out = self._endpoint.v2, self._endpoint.out
+        codes = self._endpoint.codes
         reason = late or outcome.reason
-        code = RpcStatus.OK if reason is None else code_for(reason)
+        code = RpcStatus.OK if reason is None else codes.of_reason(reason)
         answer = v2.SendMessageResponse(status=out.status(code))
-        for number, one in enumerate(sent):
+        for number, one in enumerate(sent[:1] if codes.is_strict else sent):
             entry = answer.entries.add(status=out.status(code))
             if reason is None:
                 entry.message_id = entry.transaction_id = one.message_id
@@ -162,7 +169,7 @@ class SendCalls:
             return answer  # not known yet: the broker asks again
         for acts in self._endpoint.brokers.values():
             half = acts.transactions.find_open(request.transaction_id)
-            if half is None:
+            if half is None or self._is_forgotten(acts, half):
                 continue
             acts.endings.check_role()
             ending = Ending(
@@ -177,6 +184,11 @@ class SendCalls:
         told = f"{NOT_FOUND}: transaction {request.transaction_id} of topic[{topic}] is not open"
         raise Rejected(RpcStatus.INTERNAL_SERVER_ERROR, told)
 
+    def _is_forgotten(self, acts: Acts, half: MessageRecord) -> bool:
+        """Say whether RocketMQ's proxy 5.3.3 would know no more of a half message."""
+        age_ms = acts.clock.now_ms - half.store_timestamp
+        return self._endpoint.codes.is_strict and age_ms > REMEMBERED_MS
+
     # -- recall -------------------------------------------------------------------------------
 
     def recall(self, call: Call) -> Asked:
@@ -185,7 +197,7 @@ class SendCalls:
         try:
             handle = RecallHandle.decode(call.request.recall_handle)
         except RemotingCommandException as error:
-            raise Rejected(RpcStatus.BAD_REQUEST, str(error)) from error
+            raise Rejected(BAD_VALUE, str(error)) from error
         act = partial(self._recall, call, topic, handle)
         return Asked(act, Action.PUB, (topic_resource(topic),))
 
@@ -194,7 +206,7 @@ class SendCalls:
         config = None if acts is None else acts.topics.get(topic)
         if acts is None or config is None:
             told = f"topic[{topic}] of broker[{handle.broker_name}] is not here"
-            raise Rejected(RpcStatus.TOPIC_NOT_FOUND, told)
+            raise Rejected(UNKNOWN_TOPIC, told)
         kind = (config.attributes or {}).get(ATTRIBUTE, NORMAL)
         if kind not in {DELAY, MIXED}:
             told = f"a message of topic[{topic}] cannot be recalled: its {ATTRIBUTE} is {kind}"
@@ -203,7 +215,7 @@ class SendCalls:
         recalled = acts.recalls.recall(topic, text, topic, call.client)
 
         def finish(late: Reason | None) -> Any:
-            code = RpcStatus.OK if late is None else code_for(late)
+            code = RpcStatus.OK if late is None else self._endpoint.codes.of_reason(late)
             status = self._endpoint.out.status(code)
             v2 = self._endpoint.v2
             return v2.RecallMessageResponse(status=status, message_id=recalled.unique_key)

@@ -33,6 +33,7 @@ type taker func(view *rmq.MessageView) rmq.ConsumerResult
 
 type scenarios struct {
 	endpoints string
+	account   credentials.SessionCredentials
 	prefix    string
 	name      string
 	producer  rmq.Producer
@@ -57,8 +58,10 @@ func main() {
 		"recall":         func() { s.consumed(count/2, rmq.SUB_ALL, s.take, s.recalled) },
 		"pop":            s.pop,
 		"invisible_time": s.invisibleTime,
+		"signed":         s.signed,
 		"tls":            s.secured,
 		"days":           func() { s.consumed(count, rmq.SUB_ALL, s.take, s.days) },
+		"restart":        func() { s.consumed(count, rmq.SUB_ALL, s.take, s.restarted) },
 	}
 	rmq.EnableSsl = false
 	stop := s.produce(os.Args[3:]...)
@@ -104,7 +107,7 @@ func (s *scenarios) topic() string { return s.prefix + "_" + s.name }
 func (s *scenarios) group() string { return s.topic() + "_group" }
 
 func (s *scenarios) config(group string) *rmq.Config {
-	return &rmq.Config{Endpoint: s.endpoints, ConsumerGroup: group, Credentials: &credentials.SessionCredentials{}}
+	return &rmq.Config{Endpoint: s.endpoints, ConsumerGroup: group, Credentials: &s.account}
 }
 
 // produce starts a producer; one that knows no topic at its start never starts.
@@ -119,9 +122,10 @@ func (s *scenarios) produce(names ...string) func() {
 		}
 		return rmq.ROLLBACK
 	}}
+	made := must(rmq.NewProducer(s.config(""), rmq.WithTopics(topics...), rmq.WithTransactionChecker(checker)))
+	check(made.Start())
 	former := s.producer
-	s.producer = must(rmq.NewProducer(s.config(""), rmq.WithTopics(topics...), rmq.WithTransactionChecker(checker)))
-	check(s.producer.Start())
+	s.producer = made
 	return func() {
 		_ = s.producer.GracefulStop()
 		s.producer = former
@@ -368,6 +372,61 @@ func (s *scenarios) secured() {
 	s.consumed(count, rmq.SUB_ALL, s.take, s.sync)
 }
 
+// signed sends and receives; what is signed with another secret is refused.
+func (s *scenarios) signed() {
+	plain := s.endpoints
+	defer func() { s.endpoints, s.account = plain, credentials.SessionCredentials{} }()
+	s.endpoints = os.Getenv("SIGNED_ENDPOINTS")
+	s.account = credentials.SessionCredentials{
+		AccessKey: os.Getenv("ACCESS_KEY"), AccessSecret: os.Getenv("SECRET_KEY"),
+	}
+	stop := s.produce(s.name)
+	s.consumed(count, rmq.SUB_ALL, s.take, s.sync)
+	stop()
+	s.account.AccessSecret = "another"
+	refused := make(chan string, 1)
+	go func() {
+		defer func() { refused <- fmt.Sprint(recover()) }()
+		s.produce(s.name)
+	}()
+	select {
+	case why := <-refused:
+		if !strings.Contains(why, "UNAUTHORIZED") {
+			s.say("FAILED", "another secret: "+why)
+		}
+	case <-time.After(wait):
+		s.say("FAILED", "another secret is not refused")
+	}
+}
+
+// restarted goes on when the broker has gone and come back; nobody is told.
+func (s *scenarios) restarted() {
+	for n := 0; n < count; n++ {
+		if n == count/2 {
+			for end := time.Now().Add(wait); len(s.missing) < n && time.Now().Before(end); {
+				time.Sleep(20 * time.Millisecond)
+			}
+			time.Sleep(twice)
+			ask("restart", "{}")
+		}
+		s.insist(s.message(fmt.Sprint("k", n)))
+	}
+}
+
+// insist sends until the message is taken: the first attempts may find no broker.
+func (s *scenarios) insist(message *rmq.Message) {
+	for end := time.Now().Add(wait); ; time.Sleep(20 * time.Millisecond) {
+		_, err := s.producer.Send(context.Background(), message)
+		if err == nil {
+			s.say("SENT", string(message.Body))
+			return
+		}
+		if time.Now().After(end) {
+			panic(err)
+		}
+	}
+}
+
 // days lets most of a day pass in a moment, and nothing comes; then one more hour does.
 func (s *scenarios) days() {
 	due := time.Now().Add(hours * time.Hour)
@@ -382,9 +441,11 @@ func (s *scenarios) days() {
 	advance(1)
 }
 
-func advance(hours int) {
-	body := bytes.NewBufferString(fmt.Sprintf(`{"hours": %d}`, hours))
-	answer := must(http.Post(os.Getenv("CONTROL")+"/clock/advance", "application/json", body))
+func advance(hours int) { ask("clock/advance", fmt.Sprintf(`{"hours": %d}`, hours)) }
+
+func ask(what, fields string) {
+	body := bytes.NewBufferString(fields)
+	answer := must(http.Post(os.Getenv("CONTROL")+"/"+what, "application/json", body))
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
 		panic(answer.Status)

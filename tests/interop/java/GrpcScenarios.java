@@ -18,6 +18,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
+import org.apache.rocketmq.client.apis.StaticSessionCredentialsProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
@@ -35,7 +36,8 @@ import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 /**
  * What a team does with the gRPC client. Arguments and output as of Scenarios, but for the address, which is a proxy's
  * or the endpoint of our broker, and the queue, for which the number of the message's group stands. Of our broker the
- * environment has two more addresses: TLS_ENDPOINTS, and CONTROL, where its clock is moved.
+ * environment has more addresses: TLS_ENDPOINTS; CONTROL, where its clock is moved and it is restarted; and
+ * SIGNED_ENDPOINTS of a broker that knows ACCESS_KEY by its SECRET_KEY only.
  */
 public class GrpcScenarios {
     static final int COUNT = 20;
@@ -79,8 +81,10 @@ public class GrpcScenarios {
         all.put("pop", this::pop);
         all.put("invisible_time", this::invisibleTime);
         all.put("given_up", this::deadLetters);
+        all.put("signed", this::signed);
         all.put("tls", this::secured);
         all.put("days", () -> consumed(COUNT, FilterExpression.SUB_ALL, this::days));
+        all.put("restart", () -> consumed(COUNT, FilterExpression.SUB_ALL, this::restarted));
     }
 
     public static void main(String[] args) throws Exception {
@@ -342,6 +346,64 @@ public class GrpcScenarios {
         }
     }
 
+    /** What is signed with another secret is refused. */
+    void signed() throws Exception {
+        ClientConfiguration plain = configuration;
+        Producer plainly = producer;
+        try {
+            configuration = account(System.getenv("SECRET_KEY"));
+            producer = provider.newProducerBuilder().setClientConfiguration(configuration).build();
+            consumed(COUNT, FilterExpression.SUB_ALL, this::sync);
+            producer.close();
+            producer = provider.newProducerBuilder().setClientConfiguration(account("another")).build();
+            producer.send(message("none").build());
+            say("FAILED", "another secret is taken, too");
+        } catch (ClientException refused) {
+            if (!refused.toString().contains("40100")) {
+                throw refused;
+            }
+        } finally {
+            producer.close();
+            configuration = plain;
+            producer = plainly;
+        }
+    }
+
+    static ClientConfiguration account(String secret) {
+        return ClientConfiguration.newBuilder().setEndpoints(System.getenv("SIGNED_ENDPOINTS")).enableSsl(false)
+            .setCredentialProvider(new StaticSessionCredentialsProvider(System.getenv("ACCESS_KEY"), secret)).build();
+    }
+
+    /** The broker goes and comes back; nobody is told, and all go on. */
+    void restarted() throws Exception {
+        for (int n = 0; n < COUNT; n++) {
+            if (n == COUNT / 2) {
+                while (missing.getCount() > COUNT / 2) {
+                    Thread.sleep(20);
+                }
+                Thread.sleep(TWICE_MS);
+                ask("restart", "{}");
+            }
+            insist("k" + n);
+        }
+    }
+
+    /** Send until it is taken: the first attempts may find no broker. */
+    void insist(String key) throws Exception {
+        long end = System.currentTimeMillis() + WAIT_S * 1000;
+        while (true) {
+            try {
+                send(key, message(key).build());
+                return;
+            } catch (ClientException unreachable) {
+                if (System.currentTimeMillis() > end) {
+                    throw unreachable;
+                }
+                Thread.sleep(20);
+            }
+        }
+    }
+
     /** Most of a day passes in a moment, and nothing comes; then one more hour does. */
     void days() throws Exception {
         long due = System.currentTimeMillis() + TimeUnit.HOURS.toMillis(HOURS);
@@ -357,9 +419,12 @@ public class GrpcScenarios {
     }
 
     static void advance(int hours) throws Exception {
-        HttpRequest request = HttpRequest.newBuilder(URI.create(System.getenv("CONTROL") + "/clock/advance"))
-            .header("Content-Type", "application/json")
-            .POST(HttpRequest.BodyPublishers.ofString("{\"hours\": " + hours + "}")).build();
+        ask("clock/advance", "{\"hours\": " + hours + "}");
+    }
+
+    static void ask(String what, String fields) throws Exception {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(System.getenv("CONTROL") + "/" + what))
+            .header("Content-Type", "application/json").POST(HttpRequest.BodyPublishers.ofString(fields)).build();
         HttpResponse<String> answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
         if (answer.statusCode() != 200) {
             throw new IllegalStateException(answer.body());

@@ -180,6 +180,50 @@ async function allAttempts() {
   if (String(attempts) !== String(wanted)) say('FAILED', `attempts ${attempts}`);
 }
 
+/** What is signed with another secret is refused; this client says only that it got no routes. */
+async function signed() {
+  const plain = account;
+  const accessKey = process.env.ACCESS_KEY;
+  const of = accessSecret => ({
+    ...plain, endpoints: process.env.SIGNED_ENDPOINTS, sessionCredentials: { accessKey, accessSecret },
+  });
+  try {
+    account = of(process.env.SECRET_KEY);
+    await withProducer(() => consumed(COUNT, sync));
+    account = of('another');
+    const refused = withProducer(() => 'another secret is taken, too').catch(error => String(error));
+    const why = await Promise.race([refused, sleep(WAIT_MS, 'another secret is not refused')]);
+    if (!why.includes('Failed to fetch topic routes')) say('FAILED', why);
+  } finally {
+    account = plain;
+  }
+}
+
+/** The broker goes and comes back; nobody is told, and all go on. */
+async function restarted() {
+  for (const n of numbers) {
+    if (n === COUNT / 2) {
+      const end = Date.now() + WAIT_MS;
+      while (missing > COUNT / 2 && Date.now() < end) await sleep(20);
+      await sleep(TWICE_MS);
+      await ask('restart', {});
+    }
+    await insist(message(`k${n}`));
+  }
+}
+
+/** Send until it is taken: the first attempts may find no broker. */
+async function insist(made) {
+  for (const end = Date.now() + WAIT_MS; ; await sleep(20)) {
+    try {
+      await send(made);
+      return;
+    } catch (error) {
+      if (Date.now() > end) throw error;
+    }
+  }
+}
+
 /** Most of a day passes in a moment, and nothing comes; then one more hour does. */
 async function days() {
   const due = new Date(Date.now() + HOURS * 3_600_000);
@@ -190,11 +234,13 @@ async function days() {
   await advance(1);
 }
 
-async function advance(hours) {
-  const answer = await fetch(`${process.env.CONTROL}/clock/advance`, {
+const advance = hours => ask('clock/advance', { hours });
+
+async function ask(what, fields) {
+  const answer = await fetch(`${process.env.CONTROL}/${what}`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ hours }),
+    body: JSON.stringify(fields),
   });
   if (!answer.ok) throw new Error(await answer.text());
 }
@@ -230,12 +276,14 @@ const scenarios = {
   invisible_time: invisibleTime,
   all_attempts: allAttempts,
   days: () => consumed(COUNT, days),
+  restart: () => consumed(COUNT, restarted),
 };
+const withOwnProducers = { signed, tls: secured };
 
 async function main() {
   for (name of names) {
     try {
-      await (name === 'tls' ? secured() : withProducer(scenarios[name]));
+      await (withOwnProducers[name] || (() => withProducer(scenarios[name])))();
     } catch (error) {
       say('FAILED', String(error).replace(/\s+/g, ' '));
     }

@@ -48,9 +48,14 @@ Judge = Callable[[Message], bool]
 
 def advance(hours: int) -> None:
     """Move the clock of our broker."""
+    ask("clock/advance", hours=hours)
+
+
+def ask(what: str, **fields: int) -> None:
+    """Let our broker do something."""
     request = Request(  # noqa: S310 - an address on loopback
-        f"{os.environ['CONTROL']}/clock/advance",
-        json.dumps({"hours": hours}).encode(),
+        f"{os.environ['CONTROL']}/{what}",
+        json.dumps(fields).encode(),
         {"Content-Type": "application/json"},
     )
     with urlopen(request) as answer:  # noqa: S310
@@ -346,6 +351,54 @@ class Scenarios:
             advance(1)
 
         self.consumed(COUNT, sending)
+
+    def do_signed(self) -> None:
+        """Another secret is refused; this client says only that it got no route."""
+        plain, plainly = self.configuration, self.producer
+        endpoints, key = os.environ["SIGNED_ENDPOINTS"], os.environ["ACCESS_KEY"]
+        try:
+            for secret in (os.environ["SECRET_KEY"], "another"):
+                self.configuration = ClientConfiguration(endpoints, Credentials(key, secret))
+                self.producer = Producer(self.configuration, (self.topic,))
+                self.producer.startup()
+                if secret == "another":
+                    self.producer.send(self.message("none"))
+                    self.say("FAILED", "another secret is taken, too")
+                else:
+                    self.consumed(COUNT, self.send_all)
+                    self.producer.shutdown()
+        except Exception as error:
+            if f"failed to fetch topic:{self.topic} route" not in str(error):
+                raise
+        finally:
+            self.configuration, self.producer = plain, plainly
+
+    def do_restart(self) -> None:
+        """The broker goes and comes back; nobody is told, and all go on."""
+
+        def sending() -> None:
+            for number in range(COUNT):
+                if number == COUNT // 2:
+                    with self.changed:
+                        self.changed.wait_for(lambda: self.missing <= COUNT // 2, WAIT_S)
+                    time.sleep(TWICE_S)
+                    ask("restart")
+                self.insist(self.message(f"k{number}"))
+
+        self.consumed(COUNT, sending)
+
+    def insist(self, message: Message) -> None:
+        """Send until it is taken: the first attempts may find no broker."""
+        end_s = time.monotonic() + WAIT_S
+        while True:
+            try:
+                self.send(message)
+            except Exception:
+                if time.monotonic() > end_s:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
 
     def do_pop(self) -> None:
         self.received(COUNT, self.send_all)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from threading import Event
 
 import grpc
@@ -338,6 +339,32 @@ def test_a_receive_waits_as_long_as_the_options_say(open_client: Open) -> None:
             assert len(broker._parts().consume.waiters) == 1
             session.advance(0.2)
             assert gathered(list(waiting))[0].code == 40401
+
+
+@pytest.mark.case("G62")
+def test_a_push_consumer_ends_when_it_says_so_or_its_last_receive_does(open_client: Open) -> None:
+    session = VirtualClock()
+    with EmbeddedBroker(
+        grpc=True, clock=VirtualClock(), session_clock=session, topics=["T"], tcp=False
+    ) as broker:
+        begun = session.now()
+        for waits_first in (False, True):
+            client = open_client(broker)
+            client.be_consumer("G", "T")
+            request = client.receive_request("T", "G", poll_ms=20_000)
+            waiting = client.parked(Rpc.RECEIVE_MESSAGE, request, 60)
+            parked(broker)
+            if waits_first:  # as Java's, which leaves when its receive has ended
+                session.advance(19.9)
+                assert len(broker._parts().consume.waiters) == 1
+                session.advance(0.1)
+                assert gathered(list(waiting))[0].code == 40401
+            assert client.leave("G").status.code == 20000
+            if not waits_first:
+                assert gathered(list(waiting))[0].code == 40401
+                assert session.now() == begun
+        assert session.now() - begun == timedelta(seconds=20)
+        assert broker.grpc_clients() == ()
 
 
 @pytest.mark.case("G64")

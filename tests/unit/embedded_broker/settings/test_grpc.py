@@ -44,6 +44,8 @@ def test_a_broker_without_it_loads_nothing_of_it() -> None:
         ({"port": 81, "tls_port": 81}, "it must differ from port"),
         ({"namespace": "none"}, "one of ignore, prefix"),
         ({"auto_create": 1}, "True or False"),
+        ({"strict": "5.3.2"}, "grpc strict = '?5.3.2'?.* None or '5.3.3'"),
+        ({"strict": True}, "grpc strict = True"),
         ({"long_polling": 0.9}, "grpc long_polling = 0.9 .* 1 to 20 seconds"),
         ({"long_polling": 21}, "grpc long_polling = 21"),
         ({"long_polling": True}, "grpc long_polling = True"),

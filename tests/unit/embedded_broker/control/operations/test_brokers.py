@@ -15,6 +15,7 @@ def test_brokers_and_their_state_are_told(broker: EmbeddedBroker, control: HttpP
     assert (told["addr"], told["namesrv_addr"]) == (broker.addr, broker.namesrv_addr)
     assert told["is_running"]
     assert "T: 0 messages" in control.get("/state")["seen"]
+    assert "grpc=True" in control.refused(409, "GET", "/grpc_clients")["detail"]
 
 
 def test_options_are_told_and_changed(broker: EmbeddedBroker, control: HttpPeer) -> None:
