@@ -43,7 +43,7 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer):
     >>> consumer.subscribe("orders", "created || paid")
     """
 
-    _REMEDY: ClassVar[Remedy] = Remedy(to_stay="iterate over consumer.batches()")
+    _REMEDY: ClassVar[Remedy] = Remedy(to_stay="poll it in a loop")
     _SETTINGS: ClassVar[str] = "LitePullConsumerConfig"
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
         **LitePullConsumerConfig.FIXED_BY_START,
