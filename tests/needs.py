@@ -32,6 +32,7 @@ GRPC = ("grpc", "google.protobuf")
 OFFICIAL_CLIENT = (*GRPC, "rocketmq")
 
 NEEDS: dict[str, tuple[str, ...]] = {
+    "tests/hostile/test_killed_master.py": (*TERMINAL, *HTTP),
     "tests/interop/test_container_backend.py": CONTAINERS,
     "tests/interop/test_control.py": HTTP,
     "tests/interop/test_grpc_answers.py": GRPC,

@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 import rocketmq_py
 from compat.ons.access import Access
@@ -21,6 +21,8 @@ from compat.ons.settings import Kind, named_by_property
 from rocketmq_py.config import Credentials
 from rocketmq_py.errors import DelayConflictError, ONSClientException, RocketMQError
 
+NEEDED: Final = "NAMESRV_ADDR or ONSAddr, and GROUP_ID (which a producer may do without)"
+
 
 class Client(ABC):
     """Base of producers and consumers; `start` and `shutdown` may be called twice.
@@ -29,14 +31,15 @@ class Client(ABC):
     different, as in ONS: a start of what runs does nothing.
 
     A property that is not known, or asks what is not offered, raises ONSClientException when the
-    client is made; one that concerns another kind of client is left to that.
+    client is made, and what is no mapping TypeError; a property that concerns another kind of
+    client is left to that.
     """
 
     _KIND: ClassVar[Kind]
 
     def __init__(self, properties: Mapping[str, object]) -> None:
         with named_by_property(self._KIND):
-            self.properties = Properties.of(properties)
+            self.properties = Properties.of(properties, NEEDED)
             self._access = Access.of(self.properties)
             self._make()
         self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
@@ -94,7 +97,7 @@ class Client(ABC):
 
         ONSClientException when one of the first two is missing, or the client was made without.
         """
-        self._access.update(Properties.of(properties))
+        self._access.update(Properties.of(properties, "AccessKey and SecretKey"))
 
     def isStarted(self) -> bool:
         """Java's spelling of `is_started`."""

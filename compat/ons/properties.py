@@ -124,8 +124,17 @@ class Properties(dict[str, str]):
         return self.get_property(key, default)
 
     @classmethod
-    def of(cls, properties: Mapping[str, object]) -> Self:
-        """Make a copy, so that later changes of the caller's mapping do not matter."""
+    def of(cls, properties: Mapping[str, object], needed: str) -> Self:
+        """Make a copy, so that later changes of the caller's mapping do not matter.
+
+        TypeError, which says what is ``needed``, for what is no mapping.
+        """
+        given: object = properties  # whatever a program passes
+        if not isinstance(given, Mapping):
+            shown = "None" if given is None else f"{type(given).__name__} {given!r:.40}"
+            raise TypeError(
+                f"properties are Properties or another mapping with {needed}, not {shown}"
+            )
         return cls(properties)
 
 

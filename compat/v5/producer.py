@@ -6,6 +6,7 @@ how a message travels.
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -45,6 +46,8 @@ from rocketmq_py.errors import (
 
 if TYPE_CHECKING:
     from rocketmq_py.aio import BegunHalf
+
+logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS: Final = 3
 PROPERTIES_BYTES_MAX: Final = 32_767
@@ -107,7 +110,8 @@ class TransactionChecker(ABC):
     def check(self, message: MessageView) -> TransactionResolution:
         """Decide about a message; called on a thread of the client.
 
-        None, `UNKNOWN` and an exception mean that the server asks again later.
+        None, `UNKNOWN` and an exception mean that the server asks again later. So does any other
+        value that is no resolution, such as True; the log warns of it.
         """
 
 
@@ -126,9 +130,17 @@ class _Listener:
         said: object = self._checker.check(MessageView(message))
         if said is None:
             return LocalTransactionState.UNKNOW
-        if not isinstance(said, TransactionResolution):
-            raise TypeError(f"check returned {said!r}: a TransactionResolution is needed")
-        return _STATES[said]
+        if isinstance(said, TransactionResolution):
+            return _STATES[said]
+        logger.warning(
+            "the transaction checker returned %.40r, a %s, for message %s of topic %s, which "
+            "counts as UNKNOWN, so the server asks again: return a TransactionResolution",
+            said,
+            type(said).__name__,
+            message.transaction_id,
+            message.topic,
+        )
+        return LocalTransactionState.UNKNOW
 
 
 class Transaction:

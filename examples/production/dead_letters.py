@@ -34,6 +34,7 @@ from rocketmq_py import (
     Message,
     MessageExt,
     NoRouteError,
+    RocketMQError,
 )
 from rocketmq_py.admin import AdminClient
 
@@ -126,4 +127,7 @@ def main(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except RocketMQError as error:  # its text says what to do
+        sys.exit(f"dead_letters: {error}")

@@ -62,12 +62,18 @@ class Orders:
         with closing(sqlite3.connect(self._path)) as database, database:
             yield database
 
-    def place(self, number: str, producer: DefaultMQProducer) -> None:
-        """Take an order. What `send` raises is told to the customer: there is no order then."""
+    def place(self, number: str, producer: DefaultMQProducer) -> bool:
+        """Take an order; False when its number is taken.
+
+        What `send` raises is told to the customer: there is no order then.
+        """
+        if number in self.states():
+            return False
         sent = producer.send(Message(TOPIC, number.encode(), keys=number, delay=PAY_WITHIN))
         with self._database() as database:
             row = (number, sent.recall_handle)
-            database.execute("INSERT INTO orders VALUES (?, 'open', ?)", row)
+            placed = database.execute("INSERT OR IGNORE INTO orders VALUES (?, 'open', ?)", row)
+            return placed.rowcount == 1  # else another process was faster
 
     def pay(self, number: str, producer: DefaultMQProducer) -> bool:
         """Pay an order; False when it is not open, and so cannot be paid."""
@@ -122,7 +128,8 @@ def main(*words: str) -> None:
             print(*(f"{number} {state}" for number, state in orders.states().items()), sep="\n")
         case ["place", number]:
             with DefaultMQProducer(GROUP) as producer:
-                orders.place(number, producer)
+                if not orders.place(number, producer):
+                    sys.exit(f"order_timeouts: there is an order {number} already")
         case ["pay", number]:
             with DefaultMQProducer(GROUP) as producer:
                 print("paid" if orders.pay(number, producer) else "cannot be paid")
@@ -131,4 +138,7 @@ def main(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except RocketMQError as error:  # its text says what to do
+        sys.exit(f"order_timeouts: {error}")

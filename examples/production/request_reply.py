@@ -114,4 +114,7 @@ def main(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except RocketMQError as error:  # its text says what to do
+        sys.exit(f"request_reply: {error}")

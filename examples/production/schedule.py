@@ -38,6 +38,7 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     Delivery,
     Message,
+    RocketMQError,
     SystemClock,
 )
 from rocketmq_py.admin import AdminClient
@@ -138,4 +139,7 @@ def main(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except RocketMQError as error:  # its text says what to do
+        sys.exit(f"schedule: {error}")

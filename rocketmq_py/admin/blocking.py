@@ -4,8 +4,9 @@ The life of the two blocking clients; must not know which acts there are. Read o
 ``java.py``, ``../administration/servers.py``.
 """
 
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from attrs import define, setters
 
@@ -15,7 +16,10 @@ from rocketmq_py.client.asking import Asker
 from rocketmq_py.client.caller import Caller
 from rocketmq_py.config import explained
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+_Act = Coroutine[Any, Any, _T]
 
 
 @explained
@@ -27,5 +31,25 @@ class BlockingAdmin(AdminConfig, Caller):
     def _servers(self) -> Servers:
         return Blocking(self, Asker(self._instance))
 
-    def _do(self, act: Coroutine[Any, Any, _T]) -> _T:
+    def _do(self, act: _Act[_T]) -> _T:
         return finished(act)
+
+
+class Method(Protocol[_P, _T_co]):
+    """A function of a class, as type checkers see it."""
+
+    @overload
+    def __get__(self, client: None, kind: type) -> Callable[Concatenate[Any, _P], _T_co]: ...
+
+    @overload
+    def __get__(self, client: object, kind: type) -> Callable[_P, _T_co]: ...
+
+
+def blocking(call: Callable[Concatenate[Any, _P], _Act[_T]]) -> Method[_P, _T]:
+    """Make a function that runs the act of a coroutine function, with its signature and text."""
+
+    def do(client: BlockingAdmin, /, *args: _P.args, **given: _P.kwargs) -> _T:
+        return client._do(call(client, *args, **given))  # noqa: SLF001 - it is a method of it
+
+    made: Any = update_wrapper(do, call)  # a function is a descriptor, which checkers do not see
+    return made  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
 """How an act asks: the one thing that differs between a blocking client and an event loop.
 
 `Servers` is what acts see. `Blocking` asks on the caller's thread, so none of its awaits suspends
-and `finished` runs a whole act in one step. The other one is in ``../aio/admin.py``. Must not know
-what is asked.
+and `finished` runs a whole act in one step. The other one is in ``../aio/administration.py``. Must
+not know what is asked.
 """
 
 import threading

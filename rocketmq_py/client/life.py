@@ -10,6 +10,7 @@ here takes a lock on the caller's thread. Must not know what a client does. Read
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -228,19 +229,10 @@ class Life:
                     _log.exception("%s: a step of its end failed", self.who())
 
 
-class Client:
-    """What `start`, `shutdown` and ``with`` mean, whatever a client does.
-
-    It starts once: a second start raises `MQClientException`, one after `shutdown`
-    `ClientClosedError`. A forked child can only shut it down, which does nothing there: all else
-    raises `ForkedClientError`.
-    """
+class Living:
+    """What `shutdown` means, however a client starts."""
 
     _life: Life
-
-    def start(self) -> None:
-        """Get ready to work."""
-        raise NotImplementedError
 
     def shutdown(self, timeout: float | timedelta = PATIENCE_S) -> None:
         """End it, within little more than ``timeout`` seconds.
@@ -259,6 +251,19 @@ class Client:
     def check_running(self) -> None:
         """Raise `NotStartedError`, `ClientClosedError` or `ForkedClientError` unless it runs."""
         self._life.check_running()
+
+
+class Client(Living, ABC):
+    """What `start`, `shutdown` and ``with`` mean, whatever a client does.
+
+    It starts once: a second start raises `MQClientException`, one after `shutdown`
+    `ClientClosedError`. A forked child can only shut it down, which does nothing there: all else
+    raises `ForkedClientError`.
+    """
+
+    @abstractmethod
+    def start(self) -> None:
+        """Get ready to work."""
 
     def __enter__(self) -> Self:
         """Start, unless it is running already."""

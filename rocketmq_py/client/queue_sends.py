@@ -8,10 +8,8 @@ on: ``queue_access.py`` for who sends, ``../transport/runs.py`` for how a run tr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from attrs import define, evolve, frozen
 
@@ -23,7 +21,7 @@ from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import DelayValueError, RocketMQError
 from rocketmq_py.protocol.codes import SEND_RESPONSE_STORED, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.delay_doubts import is_before_timers, timer_asked
+from rocketmq_py.protocol.delay_doubts import is_before_timers, may_concern_delay, timer_asked
 from rocketmq_py.protocol.frame import Buffer, Frame
 from rocketmq_py.protocol.header_form import HeaderForm
 from rocketmq_py.protocol.headers.send import (
@@ -34,22 +32,6 @@ from rocketmq_py.protocol.headers.send import (
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.send_result import MessageQueue, SendStatus
 from rocketmq_py.transport.runs import Outcome, Run
-
-_MARKS_OF_DELAYS: Final = ("DELAY\x01", "TIMER_", Prop.START_DELIVER_TIME)
-"""What stands in every encoded text that `delay_doubts.concerns_delay`, in capital letters."""
-_ITEM_END: Final = "\x02"
-
-
-_PLAIN: Final = {
-    name: re.compile(f"{_ITEM_END}{name}\x01(?:{number})(?={_ITEM_END})").findall
-    for name, number in (
-        (Prop.TIMER_DELAY_MS, "[1-9][0-9]{0,14}"),
-        (Prop.TIMER_DELAY_SEC, "[1-9][0-9]{0,14}"),
-        (Prop.TIMER_DELIVER_MS, "[1-9][0-9]{12,14}"),  # in milliseconds
-        (Prop.DELAY, "[1-9]|1[0-8]"),
-    )
-}
-"""Find properties of a name whose number is beyond doubt."""
 
 
 @frozen
@@ -68,7 +50,9 @@ class SendRun:
     """Messages for one queue, which `QueueAccess.send_run` sends together, each for itself.
 
     `bodies` and `properties` are encoded, and have an element for each message. The other fields
-    are the arguments of `QueueAccess.send` of the same names.
+    are the arguments of `QueueAccess.send` of the same names; `is_judged` says that the delays were
+    judged as they were encoded, by what `RawMessages` tells of them: all that is left to judge is
+    whether the broker knows timers.
     """
 
     queue: MessageQueue
@@ -78,6 +62,7 @@ class SendRun:
     sys_flag: int = 0
     batch: bool = False
     delay_policy: DelayPolicy = "strict"
+    is_judged: bool = False
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -155,7 +140,9 @@ def asks_for_delay(run: SendRun) -> bool:
 
     Not under a policy by which nothing follows.
     """
-    return _is_judged(run) and _marks_in("".join(run.properties)) > 0
+    if run.delay_policy == "as_java" or run.batch:
+        return False
+    return may_concern_delay("".join(run.properties))
 
 
 def refused_delays(
@@ -166,14 +153,9 @@ def refused_delays(
     May ask the broker for its version; raises what `BrokerVersions.of` does.
     """
     refused: dict[int, RocketMQError] = {}
-    if not _is_judged(run):
+    if not asks_for_delay(run):
         return refused
-    texts = _ITEM_END.join(("", *run.properties, ""))
-    marks = _marks_in(texts)
-    plain = _plain_kind(texts, marks) if marks else Prop.DELAY
-    if plain == Prop.DELAY or (
-        plain is not None and not is_before_timers(versions.of(address, timeout_ms))
-    ):
+    if run.is_judged and not is_before_timers(versions.of(address, timeout_ms)):
         return refused
     policy = run.delay_policy
     for number, text in enumerate(run.properties):
@@ -182,7 +164,8 @@ def refused_delays(
             continue
         shown = partial(_id_in, properties)
         try:
-            judge(policy, topic, properties, shown)
+            if not run.is_judged:
+                judge(policy, topic, properties, shown)
             timer = timer_asked(properties)
             if timer is not None:
                 version = versions.of(address, timeout_ms)
@@ -190,28 +173,6 @@ def refused_delays(
         except DelayValueError as error:
             refused[number] = error
     return refused
-
-
-def _is_judged(run: SendRun) -> bool:
-    return run.delay_policy != "as_java" and not run.batch
-
-
-def _marks_in(texts: str) -> int:
-    """Count what might belong to a delay in encoded properties."""
-    capitals = texts.upper()
-    return sum(map(capitals.count, _MARKS_OF_DELAYS))
-
-
-def _plain_kind(texts: str, marks: int) -> str | None:
-    """Return the property by which all messages ask, if that is one, and each is beyond doubt.
-
-    A glance at all together: a table's rows are such messages, and to judge each by itself would
-    cost as much as to send it.
-    """
-    for name, finds in _PLAIN.items():
-        if texts.count(f"{_ITEM_END}{name}\x01") == marks:
-            return name if len(finds(texts)) == marks else None
-    return None
 
 
 def _id_in(properties: Mapping[str, str]) -> str:

@@ -13,8 +13,7 @@ from rocketmq_py.client.pool import local_address
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.checksum import CRC_MASK, crc32
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX, compress
-from rocketmq_py.protocol.delay import MILLISECONDS_FROM
-from rocketmq_py.protocol.delay_doubts import misspelt
+from rocketmq_py.protocol.delay_doubts import UNKEPT, misspelt
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.inner_batch import unwrapped_records
 from rocketmq_py.protocol.message_codec import MAGIC_V1, decode_record
@@ -89,8 +88,8 @@ class RawMessages:
     RESERVED_PROPERTIES = RESERVED
     """Names that a user property may not have."""
 
-    MILLISECONDS_FROM = MILLISECONDS_FROM
-    """Epoch milliseconds of an instant below this, in 1973, were probably meant as seconds."""
+    UNKEPT_DELAYS = UNKEPT
+    """Which numbers of a delay will not be kept, each range with its reason, by the property."""
 
     CRC_MASK = CRC_MASK
     crc32 = staticmethod(crc32)

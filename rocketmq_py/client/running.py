@@ -2,23 +2,28 @@
 
 The threads of the SDK are daemons, so a program whose main thread ends takes its consumer with it.
 `Foreground.run` keeps the main thread until SIGINT or SIGTERM, `Foreground.keep_alive` the program
-until a shutdown. Must not know what is received.
+until a shutdown or a Ctrl-C. Must not know what is received.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
+from types import FrameType
 
-from rocketmq_py.client.life import Client
+from rocketmq_py.client.life import WITH_BLOCK, Client
 from rocketmq_py.errors import ClientClosedError, IllegalStateError, MQClientException
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK_S = 0.5
-"""How often it is looked whether a signal has come unnoticed."""
+"""How often it is looked whether a signal has come unnoticed, or the main thread has ended."""
+
+_kept_alive: set[threading.Event] = set()
+"""What lets programs end that are kept alive; one for each client."""
 
 
 class Foreground(Client):
@@ -58,24 +63,38 @@ class Foreground(Client):
         """Let the program go on when its main thread ends, until this client is shut down.
 
         Returns at once. Programs that were ported from Java expect it: there the threads of a
-        consumer keep the program alive. Raises what `check_running` raises, and
-        `MQClientException` when the system starts no thread.
+        consumer keep the program alive. A Ctrl-C that comes after the main thread, or has ended
+        that by its `KeyboardInterrupt`, shuts the client down: for that a call in the main thread
+        sets a handler of SIGINT, unless the program has one or ignores the signal. Raises what
+        `check_running` raises, and `MQClientException` when the system starts no thread.
         """
         self.check_running()
         ended = threading.Event()
-
-        def stay() -> None:
-            ended.wait()
-            self.shutdown()  # waits for the one that has begun
-
-        keeper = threading.Thread(target=stay, name="rocketmq-keep-alive", daemon=False)
+        keeper = threading.Thread(
+            target=self._stay, args=(ended,), name="rocketmq-keep-alive", daemon=False
+        )
         try:
             keeper.start()
         except RuntimeError as error:
             raise MQClientException(f"the program cannot be kept alive: {error}") from error
         self._life.at_end(lambda _: ended.set())
+        self._life.remedy = WITH_BLOCK  # to stay alive it needs nothing else
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupted)
         if not self.is_running:  # it was shut down before that was named
             ended.set()
+
+    def _stay(self, ended: threading.Event) -> None:
+        _kept_alive.add(ended)
+        try:
+            while threading.main_thread().is_alive() and not ended.wait(LOOK_S):
+                pass
+            if not isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+                ended.wait()
+            self.shutdown()  # waits for the one that has begun
+        finally:
+            _kept_alive.discard(ended)
 
     def _started(self) -> bool:
         """Start; False when it was shut down meanwhile, perhaps by its first message."""
@@ -87,6 +106,14 @@ class Foreground(Client):
                 raise
             return False
         return True
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Let a program end that is only kept alive; else raise KeyboardInterrupt, as is usual."""
+    if threading.main_thread().is_alive() or not _kept_alive:
+        signal.default_int_handler(number, frame)
+    for ended in list(_kept_alive):
+        ended.set()
 
 
 @contextmanager

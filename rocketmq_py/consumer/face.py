@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, NoReturn, TypeVar
 
-from rocketmq_py.client.life import Client, Life, Remedy
+from rocketmq_py.client.life import Life, Living, Remedy
 from rocketmq_py.consumer.hooks import Hooks
 from rocketmq_py.consumer.listener import MessageModel, MessageSelector
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
@@ -59,7 +59,7 @@ class CachedMessages(NamedTuple):
     bytes: int
 
 
-class GroupConsumer(Client, Generic[_Dispatch_co]):
+class GroupConsumer(Living, Generic[_Dispatch_co]):
     """A member of a consumer group, before, while and after it runs."""
 
     _REMEDY: ClassVar[Remedy]

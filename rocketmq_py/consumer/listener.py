@@ -150,7 +150,10 @@ class ConsumeOrderlyStatus(Enum):
     """With auto-commit off: these messages, and all since the last COMMIT, are done."""
 
     SUSPEND_CURRENT_QUEUE_A_MOMENT = 3
-    """Not done: the same messages come again after a pause, and nothing behind them before."""
+    """Not done: the same messages come again after a pause, and nothing behind them before.
+
+    The pause is wall time, which no clock of a test moves.
+    """
 
 
 @define(slots=True)

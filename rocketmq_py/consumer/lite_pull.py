@@ -13,7 +13,7 @@ from typing import ClassVar
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook, as_hooks
-from rocketmq_py.client.life import Remedy
+from rocketmq_py.client.life import Client, Remedy
 from rocketmq_py.clock import Clock, a_clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.polling import PollingConsumer
@@ -26,7 +26,7 @@ from rocketmq_py.send_result import MessageQueue
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer):
+class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer, Client):
     """Receives messages of a group when the program asks for them by `poll`.
 
     `consumer_group` names the group. Either `subscribe` topics, whose queues the members of the
@@ -43,7 +43,7 @@ class DefaultLitePullConsumer(LitePullConsumerConfig, PollingConsumer):
     >>> consumer.subscribe("orders", "created || paid")
     """
 
-    _REMEDY: ClassVar[Remedy] = Remedy(to_stay="iterate over consumer.batches()")
+    _REMEDY: ClassVar[Remedy] = Remedy(to_stay="poll it in a loop")
     _SETTINGS: ClassVar[str] = "LitePullConsumerConfig"
     FIXED_BY_START: ClassVar[Mapping[str, str]] = {
         **LitePullConsumerConfig.FIXED_BY_START,

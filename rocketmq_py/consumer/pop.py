@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from attrs import define, field, setters
 
 from rocketmq_py.client.hooks import RPCHook, as_hooks
-from rocketmq_py.client.life import Remedy
+from rocketmq_py.client.life import Client, Remedy
 from rocketmq_py.clock import Clock, a_clock
 from rocketmq_py.config import explained
 from rocketmq_py.consumer.face import GroupConsumer
@@ -39,7 +39,7 @@ POLL_MAX_MS = 30_000
 
 @explained
 @define(eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
-class DefaultPopConsumer(PopConsumerConfig, _Consumer):
+class DefaultPopConsumer(PopConsumerConfig, _Consumer, Client):
     """Receives messages of a group when the program asks, and settles each by itself.
 
     `consumer_group` names the group, whose members share the messages: brokers give each message to

@@ -100,20 +100,9 @@ class Checking:
 def decision_of(
     ask: Callable[[], LocalTransactionState | None], trouble: str, message: Message
 ) -> tuple[LocalTransactionState, str | None]:
-    """Ask the application; None and exceptions are `UNKNOW`, the latter with a remark."""
+    """Ask the application; what is no state is `UNKNOW`, and so are exceptions, with a remark."""
     try:
-        state = ask()
-        if state is None:
-            _log.warning(
-                "the transaction listener returned None for id=%s topic=%s, which counts as "
-                "UNKNOW, so the broker asks again: return a LocalTransactionState",
-                message.transaction_id,
-                message.topic,
-            )
-            return LocalTransactionState.UNKNOW, None
-        if isinstance(state, LocalTransactionState):
-            return state, None
-        raise TypeError(f"a LocalTransactionState is needed, not {state!r}")  # noqa: TRY301
+        state: object = ask()  # a listener may return anything, whatever its annotation says
     except Exception as error:  # noqa: BLE001 - the application's; the broker is told
         _log.exception(
             "the transaction listener failed for id=%s topic=%s; its answer counts as UNKNOW",
@@ -121,3 +110,13 @@ def decision_of(
             message.topic,
         )
         return LocalTransactionState.UNKNOW, f"{trouble}: {type(error).__name__}: {error}"
+    if isinstance(state, LocalTransactionState):
+        return state, None
+    _log.warning(
+        "the transaction listener returned %s for id=%s topic=%s, which counts as UNKNOW, so the "
+        "broker asks again: return a LocalTransactionState",
+        "None" if state is None else f"{state!r:.40}, a {type(state).__name__},",
+        message.transaction_id,
+        message.topic,
+    )
+    return LocalTransactionState.UNKNOW, None

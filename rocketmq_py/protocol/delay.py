@@ -222,6 +222,9 @@ def looks_like_seconds(epoch_ms: int) -> bool:
 MILLISECONDS_FROM: Final = 100_000_000_000
 """1973-03-03 UTC in epoch milliseconds: from here on nobody has counted seconds."""
 
+SECONDS_DOUBT: Final = "a time before March 1973 is hardly meant, epoch milliseconds are wanted"
+SECONDS_ADVICE: Final = "seconds must be multiplied by 1000"
+
 
 def refuse_seconds(kind: DelayKind, epoch_ms: int) -> None:
     """Raise DelayValueError for an instant of a sender that looks like epoch seconds.
@@ -229,11 +232,7 @@ def refuse_seconds(kind: DelayKind, epoch_ms: int) -> None:
     A check of senders, whose time units get mixed up. What arrives is taken as it is.
     """
     if not kind.is_relative and looks_like_seconds(epoch_ms):
-        advice = (
-            "a time before March 1973 is hardly meant: epoch milliseconds are wanted, seconds must "
-            "be multiplied by 1000"
-        )
-        raise DelayValueError(kind.value, epoch_ms, advice)
+        raise DelayValueError(kind.value, epoch_ms, f"{SECONDS_DOUBT}: {SECONDS_ADVICE}")
 
 
 # --- reading -------------------------------------------------------------------------------

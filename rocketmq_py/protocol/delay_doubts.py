@@ -11,7 +11,8 @@ decided in ``client/delay_policy.py``. Must not know settings, clocks or message
 """
 
 from collections.abc import Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from rocketmq_py.errors import DelayConflictError, DelayValueError
 from rocketmq_py.protocol.codes import MQVersion, version_text
@@ -19,22 +20,64 @@ from rocketmq_py.protocol.delay import (
     DEFAULT_LEVELS,
     DEFAULT_LEVELS_MS,
     DELAY_PROPERTIES,
+    INT64_MAX,
     LEGACY_DELAY_PROPERTIES,
+    MILLISECONDS_FROM,
+    SECONDS_ADVICE,
+    SECONDS_DOUBT,
     TIMER_REQUEST_PROPERTIES,
     Delay,
     DelayKind,
     conflicts,
     effective_delay,
     parse_number,
-    refuse_seconds,
 )
 from rocketmq_py.protocol.properties import KNOWN, Prop
 
 _TIMER_PREFIX: Final = "TIMER_"
 _LEVEL_NAMES: Final = tuple(DEFAULT_LEVELS.split())
 _LAST_LEVEL: Final = len(_LEVEL_NAMES)
-_KIND_OF: Final = {str(kind.value): kind for kind in DelayKind}
-_LEVEL, _DELIVER_AT, _START = DelayKind.LEVEL, DelayKind.DELIVER_AT, DelayKind.START_DELIVER
+_LEVEL: Final = DelayKind.LEVEL
+
+
+class Unkept(NamedTuple):
+    """Numbers, `first` to `last`, that delay otherwise than they say: why, and what to do."""
+
+    first: int
+    last: int
+    reason: str
+    advice: str
+
+
+def _unkept_of(kind: DelayKind) -> tuple[Unkept, ...]:
+    what = "level" if kind is _LEVEL else "delay" if kind.is_relative else "time"
+    negative = Unkept(
+        -INT64_MAX - 1,
+        -1,
+        f"a negative {what} delays nothing, the message would be delivered at once",
+        "clear_delay() says that none is meant",
+    )
+    above_the_last = Unkept(
+        _LAST_LEVEL + 1,
+        INT64_MAX,
+        f"a broker shortens it to its last level, which is {_LAST_LEVEL} ({_LEVEL_NAMES[-1]}) "
+        "unless its messageDelayLevel has more",
+        "delay=timedelta(...) takes any time",
+    )
+    in_seconds = Unkept(1, MILLISECONDS_FROM - 1, SECONDS_DOUBT, SECONDS_ADVICE)
+    if kind is _LEVEL:
+        return negative, above_the_last
+    return (negative,) if kind.is_relative else (negative, in_seconds)
+
+
+UNKEPT: Final = MappingProxyType({str(kind.value): _unkept_of(kind) for kind in DelayKind})
+"""Which numbers will not be kept, by the property that asks: for one message or for a column."""
+
+_MARKS: Final = (
+    _TIMER_PREFIX,
+    *(f"{name}\x01" for name in DELAY_PROPERTIES if not name.startswith(_TIMER_PREFIX)),
+)
+"""One of these stands in every encoded text with a property that `concerns_delay`, in capitals."""
 
 
 def concerns_delay(name: str) -> bool:
@@ -44,6 +87,18 @@ def concerns_delay(name: str) -> bool:
     (True, False)
     """
     return name in DELAY_PROPERTIES or name.startswith(_TIMER_PREFIX) or _is_respelt(name)
+
+
+def may_concern_delay(encoded: str) -> bool:
+    r"""Whether there may be a property that `concerns_delay` in encoded ones, of many messages too.
+
+    A glance without taking them apart: it overlooks none, and now and then takes a value for one.
+
+    >>> may_concern_delay("MY_DELAY\x015\x02"), may_concern_delay("TAGS\x01a\x02")
+    (True, False)
+    """
+    capitals = encoded.upper()
+    return any(mark in capitals for mark in _MARKS)
 
 
 def misspelt(name: str) -> str | None:
@@ -75,7 +130,7 @@ def doubts(properties: Mapping[str, str]) -> list[DelayValueError]:
     found: list[DelayValueError] = []
     asked: list[str] = []
     for name, text in properties.items():
-        if name in _KIND_OF:
+        if name in UNKEPT:
             asked.append(name)
         elif name not in KNOWN:
             reason = misspelt(name)
@@ -87,7 +142,7 @@ def doubts(properties: Mapping[str, str]) -> list[DelayValueError]:
             found.append(_conflict(names, properties))
     for name in asked:
         try:
-            _check_value(_KIND_OF[name], parse_number(properties[name], name))
+            _check_value(name, parse_number(properties[name], name))
         except DelayValueError as doubt:
             found.append(doubt)
     return found
@@ -161,21 +216,8 @@ def _conflict(names: list[str], properties: Mapping[str, str]) -> DelayConflictE
     return DelayConflictError(winner, properties[winner], reason)
 
 
-def _check_value(kind: DelayKind, value: int) -> None:
+def _check_value(name: str, value: int) -> None:
     """Raise DelayValueError for a number that is taken for another one, or for none."""
-    if value < 0:
-        what = "level" if kind is _LEVEL else "delay" if kind.is_relative else "time"
-        reason = (
-            f"a negative {what} delays nothing, the message would be delivered at once: "
-            "clear_delay() says that none is meant"
-        )
-        raise DelayValueError(kind.value, value, reason)
-    if kind is _LEVEL and value > _LAST_LEVEL:
-        reason = (
-            f"a broker shortens it to its last level, which is {_LAST_LEVEL} "
-            f"({_LEVEL_NAMES[-1]}) unless its messageDelayLevel has more: delay=timedelta(...) "
-            "takes any time"
-        )
-        raise DelayValueError(kind.value, value, reason)
-    if kind is _DELIVER_AT or kind is _START:
-        refuse_seconds(kind, value)
+    for first, last, reason, advice in UNKEPT[name]:
+        if first <= value <= last:
+            raise DelayValueError(name, value, f"{reason}: {advice}")

@@ -29,7 +29,6 @@ BODY_SIZE_MAX = 4 * 1024 * 1024
 ITEM_OVERHEAD = 22
 NAME_END = "\x01"
 VALUE_END = "\x02"
-LEVELS = 18
 _PROPERTY_OF = {
     "deliver_at": DelayKind.DELIVER_AT.value,
     "start_deliver_time": DelayKind.START_DELIVER.value,
@@ -267,17 +266,12 @@ class _Rows:
 
     def _check_delay(self, name: str, cells: Array) -> None:
         options = self._options
-        is_strict = options.delay_policy == "strict"
-        if name == "delay_level":
-            if is_strict:
-                wrong = pc.or_(pc.less(cells, 0), pc.greater(cells, LEVELS))
-                self._refuse(wrong, f"delay_level must be 1 to {LEVELS} (see delayPolicy)")
-            return
-        if is_strict and name != "delay_ms":
-            early = pc.less(cells, RawMessages.MILLISECONDS_FROM)
-            why = f"{name} is before March 1973: epoch milliseconds are wanted (see delayPolicy)"
-            self._refuse(pc.and_(pc.greater(cells, 0), early), why)
-        if not options.max_delay_ms:
+        if options.delay_policy == "strict":
+            for first, last, why, _advice in RawMessages.UNKEPT_DELAYS[_PROPERTY_OF[name]]:
+                within = pc.and_(pc.greater_equal(cells, first), pc.less_equal(cells, last))
+                is_unkept = pc.and_(_is_written(name, cells), within)
+                self._refuse(is_unkept, f"{name}: {why} (see delayPolicy)")
+        if name == "delay_level" or not options.max_delay_ms:
             return
         limit = options.max_delay_ms
         if name != "delay_ms":
@@ -289,10 +283,7 @@ class _Rows:
         )
 
     def _delay_fragment(self, name: str, cells: Array) -> Array:
-        """Give the property text, "" for zero and below (at once), null for null.
-
-        A negative level is written: whoever sends it tells that it delays nothing.
-        """
+        """Give the property text, "" where none `_is_written`, null for null."""
         texts = cells.cast(pa.string())
         written = pc.binary_join_element_wise(
             f"{_PROPERTY_OF[name]}{NAME_END}", texts, VALUE_END, ""
@@ -300,8 +291,7 @@ class _Rows:
         if name == "start_deliver_time" and self._options.translate_start_deliver_time != "never":
             both = f"{_PROPERTY_OF['deliver_at']}{NAME_END}"
             written = pc.binary_join_element_wise(written, both, texts, VALUE_END, "")
-        asks = pc.not_equal if name == "delay_level" else pc.greater
-        return pc.if_else(asks(cells, 0), written, pa.scalar("", pa.string()))
+        return pc.if_else(_is_written(name, cells), written, pa.scalar("", pa.string()))
 
     # --- ids and user properties -----------------------------------------------------------------
 
@@ -400,6 +390,14 @@ def _fragment(name: str, values: Array) -> Array:
     """``name U+0001 value U+0002``, nothing where the value is null."""
     text = pc.binary_join_element_wise(f"{name}{NAME_END}", values, VALUE_END, "")
     return pc.fill_null(text, "")
+
+
+def _is_written(name: str, cells: Array) -> Array:
+    """Which cells of a delay ask for one: zero and below mean at once.
+
+    A negative level is written: that it delays nothing is told by the policy.
+    """
+    return pc.not_equal(cells, 0) if name == "delay_level" else pc.greater(cells, 0)
 
 
 def _first_of_each_row(given: dict[str, Array]) -> dict[str, Array]:

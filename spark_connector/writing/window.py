@@ -141,6 +141,7 @@ class Window:
             request.sys_flag,
             request.batch,
             self._options.delay_policy,
+            is_judged=self._options.delay_policy == "strict",  # the encoder has refused the rest
         )
         self._access.send_run(run, told, timeout_ms=self._options.send_timeout_ms)
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from rocketmq_py import SystemClock
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.lenient_json import loads_lenient
 from rocketmq_py.protocol.message_codec import MessageRecord
+from tests.unit.embedded_broker.control.http_peer import HttpPeer
 from tests.unit.embedded_broker.wire_peer import WirePeer, records
 from tests.waiting import until
 
@@ -27,9 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
 CLOCK = SystemClock()
 TOPIC, QUEUES, TIMERS = "T", 4, 40
-STEP_MS = 250
-FIRST_MS = 8_000
-"""From the sends to the first timer: so long a slow machine may take to start two processes."""
+STEP_MS, HOUR_MS = 250, 3_600_000
+WAIT_S = 30.0
 
 
 @frozen
@@ -38,9 +37,15 @@ class Process:
 
     pid: int
     address: str
+    control: str
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
+
+    def go_to(self, now_ms: int) -> None:
+        """Move its clock; all that is due until then has left when this returns."""
+        moment = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat()
+        HttpPeer(self.control).post("/clock/jump", to=moment)
 
     def log_end(self) -> int:
         with WirePeer(self.address) as peer:
@@ -49,7 +54,9 @@ class Process:
 
 
 @contextmanager
-def serving(store: Path, namesrv_addr: str, **settings: str) -> Iterator[Process]:
+def serving(
+    store: Path, namesrv_addr: str, clock: str = "frozen", **settings: str
+) -> Iterator[Process]:
     """Run a broker that is known to a name server of another process; its options are a file."""
     conf = store.with_suffix(".conf")
     options = {
@@ -60,9 +67,9 @@ def serving(store: Path, namesrv_addr: str, **settings: str) -> Iterator[Process
         **settings,
     }
     conf.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
-    ports = ["--namesrv-port", "0", "--broker-port", "0"]
+    ports = ["--namesrv-port", "0", "--broker-port", "0", "--control-port", "0"]
     process = subprocess.Popen(
-        [*SERVE, *ports, "--store", str(store), "-c", str(conf)],
+        [*SERVE, *ports, "--clock", clock, "--store", str(store), "-c", str(conf)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -71,7 +78,7 @@ def serving(store: Path, namesrv_addr: str, **settings: str) -> Iterator[Process
         line = process.stdout.readline() if process.stdout else ""
         assert line.startswith("ready "), line
         words = dict(word.split("=", 1) for word in line.split()[1:])
-        yield Process(process.pid, words["broker"])
+        yield Process(process.pid, words["broker"], words["control"])
     finally:
         process.kill()
         process.wait(20)
@@ -105,9 +112,13 @@ def messages(address: str) -> list[MessageRecord]:
     return found
 
 
-def send_timers(address: str) -> dict[bytes, int]:
+def by_due(found: list[MessageRecord]) -> list[MessageRecord]:
+    """Sort what was found by its number."""
+    return sorted(found, key=lambda one: int(one.body))
+
+
+def send_timers(address: str, first_ms: int) -> dict[bytes, int]:
     """Send the timers; gives when each is due."""
-    first_ms = CLOCK.now_ms + FIRST_MS
     due_ms = {b"%d" % number: first_ms + number * STEP_MS for number in range(TIMERS)}
     with WirePeer(address) as peer:
         peer.create_topic(TOPIC, queues=QUEUES)
@@ -129,32 +140,36 @@ def test_timers_of_a_killed_master_are_delivered_once_by_its_slave_until_it_is_b
             serving(tmp_path / "slave", other.namesrv_addr, **slave) as follower,
             serving(tmp_path / "master", other.namesrv_addr, haListenPort="0") as master,
         ):
-            until(lambda: members(other) == {0: master.address, 1: follower.address})
-            due_ms = send_timers(master.address)
-            until(lambda: follower.log_end() == master.log_end())
-            assert min(due_ms.values()) > CLOCK.now_ms, "the machine is too slow for this test"
+            until(lambda: members(other) == {0: master.address, 1: follower.address}, WAIT_S)
+            first_ms = CLOCK.now_ms + HOUR_MS
+            due_ms = send_timers(master.address, first_ms)
+            until(lambda: follower.log_end() == master.log_end(), WAIT_S)
             master.kill()
-            until(lambda: len(other.messages.in_topic(TOPIC)) >= TIMERS // 3, 40)
+            last_there = list(due_ms.values())[TIMERS // 3]
+            follower.go_to(last_there)
+            there_at_least = TIMERS // 3 + 1
+            until(lambda: len(other.messages.in_topic(TOPIC)) >= there_at_least, WAIT_S)
             with serving(tmp_path / "master", other.namesrv_addr, haListenPort="0") as again:
-                until(lambda: members(other).get(0) == again.address)
-                elsewhere = len(other.messages.in_topic(TOPIC))
-                wait_s = (max(due_ms.values()) - CLOCK.now_ms) / 1000 + 10
-                until(lambda: len(messages(again.address)) >= TIMERS - elsewhere - 1, wait_s)
-                until(lambda: CLOCK.now_ms > max(due_ms.values()) + 1500, 60)
+                until(lambda: members(other).get(0) == again.address, WAIT_S)
+                again.go_to(max(due_ms.values()))
+                until(lambda: len(messages(again.address)) >= TIMERS - there_at_least, WAIT_S)
+                until(lambda: follower.log_end() == again.log_end(), WAIT_S)
+                follower.go_to(max(due_ms.values()))
                 here = messages(again.address)
         there = messages(other.addr)
-    came = Counter(one.body for one in [*here, *there])
-    assert came == Counter(dict.fromkeys(due_ms, 1))
-    assert all(one.store_timestamp >= due_ms[one.body] for one in [*here, *there])
-    assert TIMERS // 3 <= len(there) < TIMERS  # the slave has stopped
-    assert max(due_ms[one.body] for one in there) < min(due_ms[one.body] for one in here)
+    assert [one.body for one in by_due(there)] == list(due_ms)[:there_at_least]
+    assert [one.body for one in by_due(here)] == list(due_ms)[there_at_least:]
+    assert all(one.store_timestamp == due_ms[one.body] for one in here)
 
 
 @pytest.mark.timeout(60)
 def test_a_process_that_only_delays_delivers_elsewhere(tmp_path: Path) -> None:
     with EmbeddedBroker(broker_name="broker-b", topics=[TOPIC]) as other:
         conf = {"escapeNamesrvAddr": other.namesrv_addr, "enableSlaveActingMaster": "false"}
-        with serving(tmp_path / "delays", "", **conf) as delays, WirePeer(delays.address) as peer:
+        with (
+            serving(tmp_path / "delays", "", "wall", **conf) as delays,
+            WirePeer(delays.address) as peer,
+        ):
             peer.create_topic(TOPIC, queues=QUEUES)
             soon = datetime.now(UTC) + timedelta(seconds=1)
             due_ms = int(soon.timestamp() * 1000)

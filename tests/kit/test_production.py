@@ -63,6 +63,16 @@ def test_an_order_is_cancelled_when_its_time_is_over_and_cannot_be_paid_then(
         assert not orders.pay("A-1", rocketmq_producer)
 
 
+def test_an_order_whose_number_is_taken_is_not_placed_and_sends_nothing(
+    tmp_path: Path, rocketmq_producer: DefaultMQProducer, rocketmq_broker: EmbeddedBroker
+) -> None:
+    orders = Orders(tmp_path / "orders.db")
+    assert orders.place("A-1", rocketmq_producer)
+    assert not orders.place("A-1", rocketmq_producer)
+    assert orders.states() == {"A-1": "open"}
+    assert len(rocketmq_broker.journal.requests(code=RequestCode.SEND_MESSAGE_V2)) == 1
+
+
 def test_the_time_out_of_a_paid_order_is_recalled(
     tmp_path: Path,
     rocketmq_producer: DefaultMQProducer,

@@ -46,7 +46,7 @@ SHOWN = {
 }
 """What the last command says that lasts for a moment."""
 GUARD_S = 60.0
-LINES_MAX = 145
+LINES_MAX = 150
 DAY = timedelta(days=1)
 
 
@@ -137,6 +137,26 @@ def test_a_program_that_is_not_told_what_to_do_says_how_to_run_it(path: Path, st
     said, _ = (process := start(path)).communicate(timeout=GUARD_S)
     assert process.returncode == 1
     assert f"python {path.name} " in said
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_a_program_that_no_broker_answers_says_so_in_one_line(
+    path: Path, start: Start, broker: EmbeddedBroker
+) -> None:
+    broker.close()
+    said, _ = (process := start(path, *commands_of(path)[-1])).communicate(timeout=GUARD_S)
+    assert process.returncode == 1
+    (line,) = said.splitlines()
+    assert line.startswith(f"{path.stem}: no name server answers ({broker.namesrv_addr})")
+
+
+def test_an_order_that_is_placed_twice_is_refused_in_one_line(start: Start) -> None:
+    for status, told in ((0, []), (1, ["order_timeouts: there is an order A-17 already"])):
+        said, _ = (process := start(FOLDER / "order_timeouts.py", "place", "A-17")).communicate(
+            timeout=GUARD_S
+        )
+        assert [line for line in said.splitlines() if not line.startswith("INFO:")] == told
+        assert process.returncode == status
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)

@@ -560,8 +560,16 @@ def calls_of(kind: type) -> dict[str, inspect.Signature]:
 def test_both_faces_have_the_same_calls() -> None:
     blocking = calls_of(AdminClient)
     assert len(blocking) > 40
-    assert calls_of(aio.AdminClient) == blocking
-    assert all(inspect.iscoroutinefunction(getattr(aio.AdminClient, name)) for name in blocking)
+    assert not any(inspect.iscoroutinefunction(getattr(AdminClient, name)) for name in blocking)
+    awaited = {
+        name: inspect.signature(member)
+        for name, member in inspect.getmembers(aio.AdminClient, inspect.iscoroutinefunction)
+        if not name.startswith("_") and name not in {"start", "shutdown"}
+    }
+    assert awaited == blocking
+    for name, signature in blocking.items():
+        assert next(iter(signature.parameters)) == "self"
+        assert inspect.getdoc(getattr(AdminClient, name))
 
 
 def calls_in(function: ast.AST, *, again: bool = False) -> Iterator[tuple[str, bool]]:

@@ -54,7 +54,14 @@ from rocketmq_py import (
     select_message_queue_by_hash,
     split_batch,
 )
-from rocketmq_py.admin import AdminClient, OffsetChange, TopicDeletion, TopicPlace, TrackState
+from rocketmq_py.admin import (
+    AdminClient,
+    OffsetChange,
+    TopicChange,
+    TopicDeletion,
+    TopicPlace,
+    TrackState,
+)
 from rocketmq_py.trace import (
     EndTransaction,
     MessageKind,
@@ -127,6 +134,10 @@ def administering(admin: AdminClient, message: MessageExt) -> None:
     assert_type(admin.trace("ID"), tuple[TraceRecord, ...])
     assert_type(admin.reset_offsets("G", "T", "first"), OffsetChange)
     assert_type(admin.topic_settings("T")["broker-a"].message_type, str | None)
+    assert_type(admin.create_topic("T", queues=2, dry_run=True), dict[str, TopicChange])
+    assert_type(admin.ask_again(message), None)
+    made = admin.ensure_topic
+    assert_type(made("T", within=timedelta(seconds=5)), tuple[TopicPlace, ...])
 
 
 async def awaiting_administration(admin: aio.AdminClient) -> None:

@@ -611,6 +611,9 @@ def others(queue: MessageQueue) -> None:
     AdminClient(timeout_millis="5000")  # refused
     AdminClient().reset_offsets("G", "T", "middle")  # refused
     AdminClient().ensure_topic("T", 8)  # refused
+    AdminClient().ensure_topic("T", queue=8)  # refused
+    AdminClient().create_topic()  # refused
+    print(AdminClient().brokers()[0].nam)  # refused
     AdminClient().topic_settings("T")["broker-a"].perm = 6  # refused
     print(SendStatus.OK)  # refused
     print(LocalTransactionState.COMMIT)  # refused

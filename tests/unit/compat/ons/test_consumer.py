@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -85,6 +86,54 @@ threading.Thread(target=send, daemon=True).start()
         check=False,
     )
     assert (done.stdout, done.stderr) == ("received after the end of main False\n", "")
+
+
+INTERRUPTED = """
+import signal, sys, threading
+from compat.ons import Action, ONSFactory
+from embedded_broker import EmbeddedBroker
+from rocketmq_py import running_clients
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run
+broker = EmbeddedBroker(tcp=False, topics=["T"]).start()
+given = {"GROUP_ID": "GID_alive", "NAMESRV_ADDR": broker.namesrv_addr}
+consumers = [ONSFactory.createConsumer({**given, "InstanceName": name}) for name in "ab"]
+consumers.append(ONSFactory.createOrderedConsumer({**given, "GROUP_ID": "GID_order"}))
+for consumer in consumers:
+    consumer.subscribe("T", "*", lambda message, context: None)
+    consumer.start()
+
+def interrupt():
+    if sys.argv[1] == "after":
+        threading.main_thread().join()
+    while running_clients():
+        # As a terminal does. One that comes just before the main thread waits is not seen by it.
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        for _ in range(100):
+            if running_clients():
+                threading.Event().wait(0.02)
+    broker.close()
+    print("ended")
+
+threading.Thread(target=interrupt).start()
+if sys.argv[1] == "during":
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize(("when", "told"), [("after", ""), ("during", "KeyboardInterrupt")])
+def test_a_ctrl_c_ends_a_program_that_its_consumers_keep_alive(when: str, told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, when],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    *trace, last = done.stderr.splitlines() or [""]
+    assert (done.stdout, last, done.returncode) == ("ended\n", told, -signal.SIGINT if told else 0)
+    assert not [line for line in trace if "Exception ignored" in line or "shut down" in line]
 
 
 @pytest.mark.case("T87")

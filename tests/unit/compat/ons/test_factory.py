@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from compat.ons import Message, ONSClientException, ONSFactory, Properties, PropertyKeyConst
@@ -13,6 +15,17 @@ def test_a_producer_needs_no_group_and_a_consumer_needs_one(broker: EmbeddedBrok
         assert producer.send(Message("TopicTestMQ", "TagA", b"x")).getTopic() == "TopicTestMQ"
     with pytest.raises(ONSClientException, match="GROUP_ID"):
         ONSFactory.createConsumer(properties)
+
+
+@pytest.mark.parametrize("given", [None, [], 5, "GID_x"])
+def test_what_is_no_mapping_is_refused_with_what_is_needed(given: Any) -> None:
+    for make in (ONSFactory.createProducer, ONSFactory.createConsumer):
+        with pytest.raises(TypeError, match=r"NAMESRV_ADDR or ONSAddr, and GROUP_ID.*not ") as told:
+            make(given)
+        assert str(told.value).endswith("None" if given is None else repr(given))
+    producer = ONSFactory.create_producer({"AccessKey": "a", "SecretKey": "b"})
+    with pytest.raises(TypeError, match="AccessKey and SecretKey, not"):
+        producer.update_credential(given)
 
 
 PAIRS = {

@@ -218,7 +218,9 @@ def test_a_transaction_has_one_message_which_its_end_decides_about(bench: Bench)
     assert [one.body for one in bench.broker.messages.in_topic("T")] == [b"kept"]
 
 
-def test_what_nobody_ends_the_checker_is_asked_about_until_it_knows(bench: Bench) -> None:
+def test_what_nobody_ends_the_checker_is_asked_about_until_it_knows(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     checker = Checker(TransactionResolution.UNKNOWN, None, "yes", RuntimeError("down"), COMMIT)
     producer = bench.producer("T", checker=checker)
     receipt = producer.send(plain(body=b"late"), producer.begin_transaction())
@@ -226,6 +228,11 @@ def test_what_nobody_ends_the_checker_is_asked_about_until_it_knows(bench: Bench
     assert [one.message_id for one in checker.asked] == [receipt.message_id] * 5
     assert checker.asked[0].body == b"late"
     assert [one.body for one in bench.broker.messages.in_topic("T")] == [b"late"]
+    (warned,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert warned.exc_info is None
+    told = f"returned 'yes', a str, for message {receipt.message_id} of topic T"
+    assert told in warned.getMessage()
+    assert warned.getMessage().endswith("return a TransactionResolution")
 
 
 @pytest.mark.case("T59")

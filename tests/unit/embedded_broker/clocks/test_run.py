@@ -15,10 +15,12 @@ from embedded_broker import (
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
+    ConsumeOrderlyStatus,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Message,
     MessageExt,
+    MessageListenerOrderly,
 )
 
 GUARD_S = 30.0
@@ -175,3 +177,25 @@ def test_what_cannot_be_run_is_refused() -> None:
     for arguments in ({"days": -1}, {"seconds": float("inf")}, {"days": 4_000_000}):
         with pytest.raises(ClockError, match=r"^clock\.run\("):
             clock.run(**arguments)
+
+
+def test_time_stands_while_a_queue_of_an_orderly_consumer_rests() -> None:
+    calls: list[datetime] = []
+
+    def listen(_messages: list[MessageExt], _context: object) -> ConsumeOrderlyStatus:
+        calls.append(broker.clock.now())
+        if len(calls) < 3:
+            return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        return ConsumeOrderlyStatus.SUCCESS
+
+    with EmbeddedBroker(tcp=False, clock=VirtualClock(), topics=["T"]) as broker:
+        consumer = DefaultMQPushConsumer(
+            "G", namesrv_addr=broker.namesrv_addr, suspend_current_queue_time_millis=10
+        )
+        consumer.subscribe("T")
+        consumer.register_message_listener(MessageListenerOrderly(listen))
+        with consumer:
+            began = broker.clock.now()
+            broker.send("T", b"x")
+            broker.clock.run(hours=1)
+    assert calls == [began] * 3

@@ -66,7 +66,7 @@ def test_a_program_whose_consumer_runs_when_main_ends_says_so_once_with_the_reme
 @pytest.mark.parametrize(
     ("what", "block", "to_stay"),
     [
-        ("forgets_lite_pull_consumer", "a with block", "iterate over consumer.batches()"),
+        ("forgets_lite_pull_consumer", "a with block", "poll it in a loop"),
         (
             "forgets_aio_consumer",
             "an async with block",
@@ -92,7 +92,7 @@ def test_consumers_with_one_remedy_are_named_together(broker: EmbeddedBroker) ->
     done = outcome_of("forgets_two_of_each", broker.namesrv_addr)
     (line,) = done.stderr.splitlines()
     assert line.count("to stay alive") == 2
-    lite = "at consumer of group A, consumer of group B: to stay alive, iterate over "
+    lite = "at consumer of group A, consumer of group B: to stay alive, poll it in a loop"
     assert f"nothing more arrives {lite}" in line
     assert "nothing more arrives at consumer of group G: to stay alive, end it with" in line
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.client.background import WorkerPool
-from rocketmq_py.client.life import Life, checked_patience
+from rocketmq_py.client.life import Client, Life, checked_patience
 from rocketmq_py.errors import (
     ClientClosedError,
     ConfigError,
@@ -295,3 +295,8 @@ def test_an_endless_patience_is_possible() -> None:
     ended.at_end(lambda _: None)
     ended.end(checked_patience(float("inf")))
     assert ended.state == "closed"
+
+
+def test_a_client_that_does_not_say_how_it_starts_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match="start"):
+        Client()  # type: ignore[abstract]

@@ -375,7 +375,7 @@ def test_a_timer_for_an_old_broker_is_refused_and_a_level_sent(old_broker: Embed
         ([{"MY_DELAY": "x", "say": "TIMER_DELAY_MS"}], []),
     ],
 )
-def test_a_glance_at_all_messages_overlooks_none(
+def test_each_message_of_a_run_is_judged_for_itself(
     broker: EmbeddedBroker, texts: list[dict[str, str]], refused: list[int]
 ) -> None:
     with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
@@ -385,3 +385,14 @@ def test_a_glance_at_all_messages_overlooks_none(
     found = [isinstance(one.error, DelayValueError) for one in outcome]
     assert [number for number, one in enumerate(found) if one] == refused
     assert len(broker.journal.requests(code=SEND)) == len(texts) - len(refused)
+
+
+def test_of_a_judged_run_only_the_version_of_its_broker_is_left_to_judge(
+    broker: EmbeddedBroker, old_broker: EmbeddedBroker
+) -> None:
+    texts = [text(DELAY="19"), text(TIMER_DELAY_SEC="5"), text()]
+    for asked, refused in ((broker, {}), (old_broker, {1: DelayValueError})):
+        with QueueAccess(namesrv_addr=asked.namesrv_addr) as access:
+            queue = access.write_queues("T")[0]
+            run = evolve(run_of([b"x"] * 3, *texts, queue=queue), is_judged=True)
+            assert errors_of(sent_together(access, run)) == refused

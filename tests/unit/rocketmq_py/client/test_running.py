@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -154,3 +154,44 @@ def test_a_system_without_a_thread_keeps_nothing_alive(monkeypatch: pytest.Monke
         receiver.keep_alive()
     monkeypatch.undo()
     receiver.shutdown()
+
+
+@pytest.fixture
+def own_handler() -> Iterator[Callable[[object], None]]:
+    """Set a handler of SIGINT until the test is over."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def set_handler(handler: object) -> None:
+        signal.signal(signal.SIGINT, handler)  # type: ignore[arg-type] # whatever it is
+
+    yield set_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_ctrl_c_is_what_it_was_while_the_main_thread_runs(
+    own_handler: Callable[[object], None],
+) -> None:
+    own_handler(signal.default_int_handler)
+    receiver = Receiver()
+    receiver.start()
+    receiver.keep_alive()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert receiver.is_running
+    receiver.shutdown()
+    until(lambda: not keepers())
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None])
+def test_a_handler_of_the_program_stays(
+    own_handler: Callable[[object], None], handler: object
+) -> None:
+    own_handler(handler)
+    receiver = Receiver()
+    receiver.start()
+    receiver.keep_alive()
+    assert signal.getsignal(signal.SIGINT) is handler
+    receiver.shutdown()
+    until(lambda: not keepers())

@@ -106,9 +106,19 @@ def test_what_an_executor_cancels_or_refuses_is_no_longer_worked_on(
     assert "id=id-2: the executor takes no work" in caplog.text
 
 
-def test_an_answer_that_is_none_counts_as_unknown_and_so_does_an_error() -> None:
+@pytest.mark.parametrize(("answer", "told"), [(None, "None"), (True, "True, a bool,")])
+def test_what_is_no_state_counts_as_unknown_and_is_told_without_a_traceback(
+    answer: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert decision_of(lambda: answer, "trouble", Message("T")) == (UNKNOW, None)
+    (warned,) = caplog.records
+    assert (warned.levelname, warned.exc_info) == ("WARNING", None)
+    assert f"returned {told} for" in warned.getMessage()
+    assert warned.getMessage().endswith("return a LocalTransactionState")
+
+
+def test_an_error_counts_as_unknown_and_goes_to_the_broker() -> None:
     assert decision_of(lambda: COMMIT, "trouble", Message("T")) == (COMMIT, None)
-    assert decision_of(lambda: None, "trouble", Message("T")) == (UNKNOW, None)
 
     def fails() -> LocalTransactionState:
         raise ValueError("no such account")

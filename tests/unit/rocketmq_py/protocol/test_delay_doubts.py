@@ -8,14 +8,17 @@ from rocketmq_py.errors import DelayConflictError
 from rocketmq_py.protocol.codes import MQVersion
 from rocketmq_py.protocol.delay import Delay, DelayKind
 from rocketmq_py.protocol.delay_doubts import (
+    UNKEPT,
     concerns_delay,
     doubts,
     is_before_timers,
+    may_concern_delay,
     misspelt,
     nearest_level,
     timer_asked,
     too_old,
 )
+from rocketmq_py.protocol.properties import encode_properties
 
 FAR = "1900000000000"
 
@@ -99,6 +102,24 @@ def test_only_names_of_delays_and_what_looks_like_them_are_looked_at(
     name: str, concerns: bool
 ) -> None:
     assert concerns_delay(name) is concerns
+
+
+@pytest.mark.parametrize("name", ["DELAY", "__startdelivertime", "TIMER_X", "Timer_Delay_Ms"])
+def test_a_glance_at_encoded_properties_overlooks_none_that_concerns_a_delay(name: str) -> None:
+    assert concerns_delay(name)
+    among_others = encode_properties({"TAGS": "a", name: "1", "KEYS": "k"}).decode()
+    assert may_concern_delay(among_others * 2)
+    assert not may_concern_delay(encode_properties({"TAGS": "DELAY", "KEYS": "timer"}).decode())
+
+
+@pytest.mark.parametrize("name", UNKEPT)
+def test_the_table_says_of_each_number_what_is_said_of_a_message_with_it(name: str) -> None:
+    edges = [edge for one in UNKEPT[name] for edge in (one.first, one.last)]
+    for number in sorted({beside for edge in edges for beside in (edge - 1, edge, edge + 1)}):
+        if -(1 << 63) <= number < 1 << 63:
+            told = [one.reason for one in UNKEPT[name] if one.first <= number <= one.last]
+            found = [doubt.reason for doubt in doubts({name: str(number)})]
+            assert [one.partition(": ")[0] for one in found] == told
 
 
 def test_a_name_like_none_is_told_without_a_guess() -> None:

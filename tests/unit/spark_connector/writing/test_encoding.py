@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from rocketmq_py.protocol.delay_doubts import doubts
 from rocketmq_py.protocol.properties import decode_properties
-from rocketmq_py.raw import MessageIds
+from rocketmq_py.raw import MessageIds, RawMessages
 from spark_connector.errors import SchemaError
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.encoding import BODY_SIZE_MAX, Encoded, Encoder
@@ -273,6 +275,24 @@ def test_an_instant_in_seconds_is_refused_unless_the_policy_lets_it_pass(column:
     (problem,) = encode(dict(columns)).problems.values()
     assert "milliseconds" in problem
     assert encode(dict(columns), delayPolicy="warn").problems == {}
+
+
+@pytest.mark.parametrize("column", ["deliver_at", "start_deliver_time", "delay_ms", "delay_level"])
+def test_a_strict_encoder_refuses_what_the_client_would_of_what_it_writes(column: str) -> None:
+    every = sorted({n for one in RawMessages.UNKEPT_DELAYS.values() for n in _around(one)})
+    columns = {"body": pa.array(["a"] * len(every)), column: pa.array(every, pa.int64())}
+    strict = encode(dict(columns), maxDelayMs="0")
+    written = properties(encode(dict(columns), maxDelayMs="0", delayPolicy="as_java"))
+    doubtful = [row for row, one in enumerate(written) if doubts(one)]
+    assert sorted(strict.problems) == doubtful
+    assert (len(doubtful) > 0) is (column != "delay_ms")
+    assert all("delayPolicy" in why for why in strict.problems.values())
+
+
+def _around(ranges: Iterable[tuple[int, int, str, str]]) -> Iterator[int]:
+    for first, last, _reason, _advice in ranges:
+        for edge in (first, last):
+            yield from (n for n in (edge - 1, edge, edge + 1) if -(1 << 63) <= n < 1 << 63)
 
 
 @pytest.mark.parametrize(
