@@ -27,12 +27,26 @@ from tests.sdk.faces import Ground
 from tests.sdk.way import Way
 from tests.waiting import until
 
+ROOM = Path(__file__).parent
 GUARD_S = 60.0
 """A hang guard: a real broker on a busy machine takes seconds for what takes none elsewhere."""
+REAL_GUARD_S = 180.0
+"""The same for what a real broker does later by itself, such as a third attempt of what was popped."""
+REAL_TEST_S = 240
+"""The most that a test may take there: a restart, and the lock of a vanished member."""
 LEASE_S = 61.0
 """A broker keeps the lock of a queue for a minute after its holder was heard last."""
 
 Forward = Callable[[Callable[[], object]], None]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give the tests of this room more time where the broker is no embedded one."""
+    if config.getoption("rocketmq") in (None, "embedded"):
+        return
+    for item in items:
+        if item.path.is_relative_to(ROOM) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(REAL_TEST_S))
 
 
 @pytest.fixture
@@ -66,7 +80,7 @@ def forward(rocketmq_broker: EmbeddedBroker) -> Forward:
         if isinstance(clock, VirtualClock):
             clock.run_until(holds, at_most=GUARD_S)
         else:
-            until(holds, GUARD_S)
+            until(holds, REAL_GUARD_S)
 
     return go
 
