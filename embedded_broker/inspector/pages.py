@@ -14,6 +14,8 @@ from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import StoreFiles
 from embedded_broker.timer.listing import NEVER_MS, Pending, Place, Wanted
 
+__all__ = ["Pending", "pending_pages"]
+
 
 def pending_pages(
     directory: str | os.PathLike[str],

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_connector.options.read_options import ReadOptions
+    from spark_connector.options.timer_options import TimerOptions
 
 VERSION: Final = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
 """Major and minor version of the Spark that is here."""
@@ -124,10 +125,10 @@ __all__ = [
 ]
 
 
-def refuse_lacking(options: ReadOptions) -> None:
+def refuse_lacking(options: ReadOptions | TimerOptions) -> None:
     """Raise `OptionError` for an option that needs a newer Spark than the one that is here."""
     for field, first in _LACKING.items():
-        value = getattr(options, field)
+        value = getattr(options, field, None)
         if value not in {None, False}:
             require(f"option {BY_FIELD[field].name} = {value}", first)
 
