@@ -20,6 +20,7 @@ _NAME = "timers"
 class TimerOptions:
     """Checked options; times are ms. Every field is the option of its name."""
 
+    timers: str
     control_address: str | None
     control_token: Secret | None
     control_timeout_ms: int
@@ -43,7 +44,6 @@ def asks_for_timers(options: Mapping[str, str]) -> bool:
 def timer_options(options: Mapping[str, str]) -> TimerOptions:
     """Check the options of a read of timers; raises `OptionError`, connects to nothing."""
     given = Given(options, "T")
-    given.value(_NAME)  # there is one value, and it may be misspelt
     values: dict[str, Any] = given.values(TimerOptions)
     values["control_token"] = given.secret("controlToken")
     values["columns"] = tuple(

@@ -19,6 +19,7 @@ from spark_connector.options.parsing import HiddenOptions
 from spark_connector.options.positions import Start
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.table import OPTIONS, TABLE
+from spark_connector.options.timer_options import TimerOptions
 from spark_connector.options.write_options import WriteOptions, write_options
 
 READ = {"nameServer": "a:1;b:2", "subscribe": "T"}
@@ -284,8 +285,11 @@ COMPOSED = {
 """Fields that are made of options of other names."""
 
 
+KINDS: tuple[type, ...] = (ReadOptions, WriteOptions, TimerOptions, Connection)
+
+
 def test_every_option_is_a_field_of_its_name_or_a_part_of_one() -> None:
-    there = {one.name for kind in (ReadOptions, WriteOptions, Connection) for one in fields(kind)}
+    there = {one.name for kind in KINDS for one in fields(kind)}
     assert COMPOSED.keys() <= there
     composed = {name for names in COMPOSED.values() for name in names}
     assert [

@@ -6,7 +6,7 @@ import json
 import pickle
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -69,13 +69,14 @@ def schema_of(*columns: str) -> StructType:
 
 
 def read(
-    *columns: str, kind: type[TimerReader] = TimerReader, filters: Any = (), **options: object
+    *columns: str, filters: Sequence[Filter] | None = None, **options: Any
 ) -> list[dict[str, Any]]:
     """Plan as Spark does, in one process, and read in another one."""
     given = {"timers": "pending"} | {name: str(one) for name, one in options.items()}
+    kind = TimerReader if filters is None else FilteringTimerReader
     reader = kind(HiddenOptions(given), schema_of(*columns))
     if isinstance(reader, FilteringTimerReader):
-        assert list(reader.pushFilters(list(filters))) == list(filters)
+        assert list(reader.pushFilters(list(filters or ()))) == list(filters or ())
     there = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own
     batches: list[pa.RecordBatch] = []
     for partition in reader.partitions():
@@ -111,7 +112,7 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
         yield started
 
 
-def options_of(broker: EmbeddedBroker) -> dict[str, str]:
+def options_of(broker: EmbeddedBroker) -> dict[str, Any]:
     address = broker.control_url.removeprefix("http://")
     return {"controlAddress": address, "controlToken": TOKEN}
 
@@ -168,9 +169,12 @@ def test_a_listing_is_read_in_pages(
     expected = read(*TOLD, **options_of(broker))
     asked: list[str] = []
     ask = control_timers.ControlFace._ask
-    monkeypatch.setattr(
-        control_timers.ControlFace, "_ask", lambda face, path: asked.append(path) or ask(face, path)
-    )
+
+    def noted(face: control_timers.ControlFace, path: str) -> object:
+        asked.append(path)
+        return ask(face, path)
+
+    monkeypatch.setattr(control_timers.ControlFace, "_ask", noted)
     monkeypatch.setattr(control_timers, "ROWS_MOST", 4)
     assert expected == read(*TOLD, **options_of(broker))
     pages = [path for path in asked if path.startswith("/timers")]
@@ -195,15 +199,13 @@ def test_filters_and_topic_choose_what_is_asked_for(broker: EmbeddedBroker, tmp_
     start = datetime.fromtimestamp(broker.clock.now_ms / 1000, UTC)
     due = [GreaterThanOrEqual(("due_at",), start + timedelta(seconds=3))]
     due.append(LessThan(("due_at",), start + timedelta(seconds=6)))
-    kept = read(
-        "due_at", kind=FilteringTimerReader, filters=due, pushFilters=True, **options_of(broker)
-    )
+    kept = read("due_at", filters=due, pushFilters=True, **options_of(broker))
     assert [one["due_at"] - broker.clock.now_ms for one in kept] == [3_000, 4_000, 5_000]
     for where in (options_of(broker), {"storeDirectory": str(tmp_path / "store")}):
         assert len(read("topic", topic="U", **where)) == 2
         assert read("topic", topic="Nowhere", **where) == []
         one = [EqualTo(("topic",), "U")]
-        by_filter = read("topic", kind=FilteringTimerReader, filters=one, pushFilters=True, **where)
+        by_filter = read("topic", filters=one, pushFilters=True, **where)
         assert by_filter == [{"topic": "U"}] * 2
 
 
@@ -244,7 +246,8 @@ def test_all_brokers_of_a_cluster_are_read_each_at_its_time() -> None:
 def test_a_token_is_asked_for_and_never_told(broker: EmbeddedBroker) -> None:
     wrong = "another secret of some length"
     there = options_of(broker)["controlAddress"]
-    for token in ({}, {"controlToken": wrong}):
+    tokens: tuple[dict[str, Any], ...] = ({}, {"controlToken": wrong})
+    for token in tokens:
         with pytest.raises(RocketMQError, match="by the option controlToken") as refused:
             read("topic", controlAddress=there, **token)
         assert wrong not in str(refused.value)
@@ -257,11 +260,12 @@ def test_a_token_is_asked_for_and_never_told(broker: EmbeddedBroker) -> None:
 def test_a_port_that_does_not_answer_or_is_another_one_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
+    once_more: dict[str, Any] = {"fetchOffset.numRetries": 1, "fetchOffset.retryIntervalMs": 0}
     with pytest.raises(RocketMQError, match=r"no answer after 2 tries.*check controlAddress"):
         read(
             "topic",
             controlAddress=address,
-            **{"fetchOffset.numRetries": 1, "fetchOffset.retryIntervalMs": 0},
+            **once_more,
         )
 
 
@@ -298,7 +302,7 @@ def test_what_cannot_be_asked_for_is_refused_before_any_connection(
 def test_a_stream_and_a_write_of_timers_are_refused() -> None:
     source = RocketMQDataSource({"timers": "pending", "storeDirectory": "/x"})
     with pytest.raises(OptionError, match="timers is not for streaming reads"):
-        source.streamReader(schema_of("topic")).initialOffset()  # type: ignore[attr-defined]
+        source.streamReader(schema_of("topic")).initialOffset()
     with pytest.raises(OptionError, match="timers is not for writes"):
         source.writer(schema_of("body"), overwrite=False)
 
