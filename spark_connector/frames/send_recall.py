@@ -55,6 +55,11 @@ def send(frame: DataFrame, **options: object) -> DataFrame:
 
     _no_stream(frame, "send")
     task = WriteTask(option_texts(options), frame.schema, overwrite=False, streaming=False)
+    if task.options.replay_guard is not None:
+        raise OptionError(
+            "option replayGuard is for writes: send has an answer for each row, and rows that are "
+            "left out have none"
+        )
     told = {name for name, _ in FIELDS}
     kept = [
         functions.col(_quoted(name))

@@ -280,11 +280,17 @@ acceptStatus (W; SEND_OK, stored) = SEND_OK
 clockToleranceMs (W; 0 or more) = 60000
     How many ms the clock of a worker may be wrong when `deliver_at` is compared with `maxDelayMs`.
 dedupe (W; auto, none) = unset
-    `auto`: each row of a streaming write gets a property `DEDUPE_ID`, and a repeated batch gives
-    its rows the same ids again. `none`: no ids. Unset: `auto` for streams, `none` for batches.
+    `auto`: each row of a streaming write, and of a batch write with `replayGuard`, gets a property
+    `DEDUPE_ID`, and a repeated batch gives its rows the same ids again. `none`: no ids. Unset:
+    `auto` for these, `none` for other batches.
 replayGuard (W; text) = unset
-    Group in which a stream marks the last batch that was written whole, so that this batch is not
-    sent again after a crash. Each query needs a group of its own. Needs the option `topic`.
+    Group in which a stream, or the batch writes of one `foreachBatch`, mark the last batch that was
+    written whole, so that this batch is not sent again after a crash. Each query and each write
+    needs a group of its own. Needs the option `topic`, and for batch writes `batchId`.
+batchId (W; 0 to 4294967294) = unset
+    Number of the batch that a batch write with `replayGuard` is: the second argument of the
+    function of `foreachBatch`. Each write has the number of the one before plus one, or the same
+    number when it is repeated.
 replayGuardTakeOver (W; true, false) = false
     Whether a query may take over the `replayGuard` group of another query.
 """

@@ -116,7 +116,9 @@ def test_what_is_wrong_is_named(extra: dict[str, str], error: str) -> None:
         ({"tags": "a|b"}, "has no vertical bar"),
         ({"topic": "a b"}, "option topic: .*illegal characters"),
         ({"onInvalidRow": "topic", "invalidRowTopic": "a b"}, "option invalidRowTopic: "),
-        ({"replayGuard": "g"}, "is for streaming writes"),
+        ({"replayGuard": "g"}, "of a batch write needs batchId"),
+        ({"batchId": "1"}, "batchId needs replayGuard"),
+        ({"replayGuard": "g", "batchId": "4294967295"}, "batchId = '4294967295'"),
     ],
 )
 def test_what_is_wrong_in_a_write_is_named(extra: dict[str, str], error: str) -> None:
