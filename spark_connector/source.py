@@ -9,7 +9,6 @@ from operator import getitem
 from pathlib import Path
 from site import addsitedir
 
-from attrs import frozen
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -26,6 +25,7 @@ from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.timer_options import asks_for_timers, timer_options
 from spark_connector.servers.spark_api import DataSourceStreamArrowWriter, refuse_lacking
 from spark_connector.servers.tally import Tally
+from spark_connector.servers.versions import Call
 from spark_connector.servers.worker_heap import settle
 
 
@@ -62,7 +62,7 @@ class RocketMQDataSource(DataSource):
         if not bundle.is_file():
             return made
         # Read in this order: the zip becomes importable, then what needs it is made and taken.
-        return getitem, ((_Call(addsitedir, (str(bundle),)), _Call(*made)), 1)
+        return getitem, ((Call(addsitedir, (str(bundle),)), Call(*made)), 1)
 
     def schema(self) -> str:
         """Return the columns of a read whose caller gave no schema.
@@ -131,17 +131,6 @@ class RocketMQDataSource(DataSource):
         from spark_connector.writing.writers import StreamWriter
 
         return StreamWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
-
-
-@frozen
-class _Call:
-    """What becomes the result of a call when it is unpickled."""
-
-    function: Callable[..., object]
-    arguments: tuple[object, ...]
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return self.function, self.arguments
 
 
 def _wants_filters(options: dict[str, str]) -> bool:

@@ -146,7 +146,8 @@ maxRecordsPerPartition (BS; 1 or more) = unset
     repeats little.
 groupId (BS; text) = unset
     Group whose offsets `startingOffsets=group` begins at. A stream also stores its progress under
-    this group. Reading needs no group.
+    this group. Messages are asked for in its name, or without it in that of `TOOLS_CONSUMER`, which
+    no one has to create. Under access control the account needs the right `SUB` for that group.
 commitOffsets (S; true, false) = unset
     Whether a stream stores its progress as offsets of `groupId`, for dashboards. Unset: yes when
     `groupId` is given. A restarted stream goes on from its checkpoint, not from these offsets.
