@@ -11,7 +11,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
@@ -55,8 +54,8 @@ def to_json(value: object) -> Json:
 
 def _object(value: Any) -> dict[str, Json]:  # Any: of an attrs class
     told: dict[str, Json] = {}
-    for name in _names_of(type(value)):
-        item = getattr(value, name)
+    for one in attrs.fields(type(value)):
+        name, item = one.name, getattr(value, one.name)
         if type(item) in _AS_IT_IS:
             told[name] = item
         elif isinstance(item, bytes):
@@ -65,11 +64,6 @@ def _object(value: Any) -> dict[str, Json]:  # Any: of an attrs class
         else:
             told[name] = to_json(item)
     return told
-
-
-@cache
-def _names_of(kind: type) -> tuple[str, ...]:
-    return tuple(one.name for one in attrs.fields(kind))
 
 
 def _text(data: bytes) -> str | None:
