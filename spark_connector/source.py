@@ -9,7 +9,6 @@ from operator import getitem
 from pathlib import Path
 from site import addsitedir
 
-from attrs import frozen
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -19,11 +18,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_connector.decoding.read_columns import ddl_of
+from spark_connector.decoding.timer_columns import timer_ddl
 from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.parsing import HiddenOptions, OtherUseError
 from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.options.timer_options import asks_for_timers, timer_options
 from spark_connector.servers.spark_api import DataSourceStreamArrowWriter, refuse_lacking
 from spark_connector.servers.tally import Tally
+from spark_connector.servers.versions import Call
 from spark_connector.servers.worker_heap import settle
 
 
@@ -60,7 +62,7 @@ class RocketMQDataSource(DataSource):
         if not bundle.is_file():
             return made
         # Read in this order: the zip becomes importable, then what needs it is made and taken.
-        return getitem, ((_Call(addsitedir, (str(bundle),)), _Call(*made)), 1)
+        return getitem, ((Call(addsitedir, (str(bundle),)), Call(*made)), 1)
 
     def schema(self) -> str:
         """Return the columns of a read whose caller gave no schema.
@@ -68,6 +70,10 @@ class RocketMQDataSource(DataSource):
         Options are checked here already, as those of a batch or of a stream, because Spark hides
         the errors of later calls of a stream.
         """
+        if asks_for_timers(self.options):
+            timers = timer_options(HiddenOptions(self.options))
+            refuse_lacking(timers)
+            return timer_ddl(timers.columns)
         options = self._checked()
         return ddl_of(
             options.columns,
@@ -90,11 +96,16 @@ class RocketMQDataSource(DataSource):
         raise of_stream if isinstance(of_batch, OtherUseError) else of_batch
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Make the reader of a batch."""
+        """Make the reader of a batch, or of pending timers."""
+        options, wants_filters = HiddenOptions(self.options), _wants_filters(self.options)
+        if asks_for_timers(options):
+            from spark_connector.reading.timer_reader import FilteringTimerReader, TimerReader
+
+            return (FilteringTimerReader if wants_filters else TimerReader)(options, schema)
         from spark_connector.reading.batch_reader import BatchReader, FilteringBatchReader
 
-        kind = FilteringBatchReader if _wants_filters(self.options) else BatchReader
-        return kind(HiddenOptions(self.options), schema, self.cores)
+        kind = FilteringBatchReader if wants_filters else BatchReader
+        return kind(options, schema, self.cores)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Make the reader of a stream."""
@@ -120,17 +131,6 @@ class RocketMQDataSource(DataSource):
         from spark_connector.writing.writers import StreamWriter
 
         return StreamWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
-
-
-@frozen
-class _Call:
-    """What becomes the result of a call when it is unpickled."""
-
-    function: Callable[..., object]
-    arguments: tuple[object, ...]
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return self.function, self.arguments
 
 
 def _wants_filters(options: dict[str, str]) -> bool:

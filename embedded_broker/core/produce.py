@@ -32,10 +32,10 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Run, tags_codes
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.attributes import takes_batches
+from embedded_broker.timer.request import recall_handle_of, recall_time_ms
 from rocketmq_py.errors import RecordError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.topics import TopicConfig
-from rocketmq_py.protocol.handles import encode_recall_handle
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.message_codec import decode_batch_columns
 from rocketmq_py.protocol.message_columns import MessageColumns
@@ -161,28 +161,15 @@ class Produce:
         outcome = self._outcome(result, queue_id, properties)
         if not self._profile.names_stored_messages or not outcome.is_stored:
             return outcome
-        handle = None
-        if inner.topic == self._timer_topic and Prop.TIMER_OUT_MS in properties:
-            handle = self._recall_handle(properties)
-        outcome.unique_key = properties[Prop.UNIQ_KEY].encode()
-        outcome.recall_handle = handle
+        time_ms = recall_time_ms(properties) if inner.topic == self._timer_topic else None
+        unique_key = properties[Prop.UNIQ_KEY]
+        outcome.unique_key = unique_key.encode()
+        if time_ms is not None:
+            real_topic = properties[Prop.REAL_TOPIC]
+            outcome.recall_handle = recall_handle_of(
+                real_topic, self._broker_name, time_ms, unique_key
+            )
         return outcome
-
-    def _recall_handle(self, properties: Mapping[str, str]) -> bytes | None:
-        """Give the handle of a timer that admission accepted (attachRecallHandle).
-
-        One more than the slot, so that rounding at the recall finds the slot again. A message
-        to a retry topic gets none: its timer has run already.
-        """
-        real_topic = properties[Prop.REAL_TOPIC]
-        if real_topic.startswith(RETRY_PREFIX):
-            return None
-        return encode_recall_handle(
-            real_topic.encode(),
-            self._broker_name.encode(),
-            int(properties[Prop.TIMER_OUT_MS]) + 1,
-            properties[Prop.UNIQ_KEY].encode(),
-        )
 
     def _outcome(self, result: PutResult, queue_id: int, properties: Mapping[str, str]) -> Outcome:
         """Say what became of a put; a message that is not stored has no place."""

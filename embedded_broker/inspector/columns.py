@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from enum import IntEnum
 from functools import partial
 
+from embedded_broker.clocks.timeline import Budget
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
-from embedded_broker.timer.listing import Pending, Source, Wanted, first_stored_ms, pending_of
+from embedded_broker.timer.listing import Pending, Source, Walk, Wanted, first_stored_ms, pending_of
 from embedded_broker.timer.slices.record import SECOND_MS
 from rocketmq_py.protocol.message_codec import MessageRecord
 
@@ -67,6 +68,13 @@ class PendingTimers(Source):
         """Read back what is asked for; None where a record is gone."""
         for row in self.rows(wanted):
             yield self._pending(row)
+
+    def page(self, wanted: Wanted) -> list[Pending]:
+        """Walk to the end of what is asked for."""
+        walk = Walk(self, wanted)
+        while not walk.done:
+            walk.step(Budget())
+        return walk.found
 
     def rows(self, wanted: Wanted) -> Iterator[int]:
         """Give the rows that may be asked for, in the order of their places; kinds are not known.

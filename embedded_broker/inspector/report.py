@@ -12,12 +12,11 @@ from typing import Any, Final
 
 from attrs import asdict, evolve, field, fields, frozen
 
-from embedded_broker.clocks.timeline import Budget
 from embedded_broker.inspector.columns import PendingTimers, Whereabouts
 from embedded_broker.inspector.integrity import Checked, check
 from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import StoreFiles
-from embedded_broker.timer.listing import NEVER_MS, Pending, Walk, Wanted
+from embedded_broker.timer.listing import NEVER_MS, Pending, Wanted
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, TimerCheckpoint, TimerCounts
 
 _WIDTHS_S: Final = (
@@ -179,10 +178,7 @@ def report_of_store(
 
 
 def _listed(pending: PendingTimers, wanted: Wanted) -> tuple[Listed, ...]:
-    walk = Walk(pending, wanted)
-    while not walk.done:
-        walk.step(Budget())
-    found = ((one, one.read()) for one in walk.found)
+    found = ((one, one.read()) for one in pending.page(wanted))
     return tuple(
         Listed(
             one,

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from attrs import field, frozen
 
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.timer.request import root_offset, victim_root
+from embedded_broker.timer.request import recall_handle_of, recall_time_ms, root_offset, victim_root
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import REVIVE_TOPIC_PREFIX, is_retry_topic
 from rocketmq_py.protocol.properties import Prop
@@ -64,6 +64,9 @@ class Pending:
     keys: tuple[str, ...]
     size: int
     kind: TimerKind
+    tags: str | None
+    recall_time_ms: int | None
+    """The time in its recall handle; None when RocketMQ gives it no handle."""
     read: Callable[[], MessageRecord | None] = field(eq=False, repr=False)
     """Reads the stored message; under the door. None when retention took it."""
 
@@ -71,6 +74,13 @@ class Pending:
     def place(self) -> Place:
         """Where it stands among all."""
         return Place(self.due_ms, self.root)
+
+    def recall_handle(self, broker_name: str) -> str | None:
+        """Give the handle by which it can be recalled at the broker of this name."""
+        time_ms = self.recall_time_ms
+        if time_ms is None:
+            return None
+        return recall_handle_of(self.topic, broker_name, time_ms, self.msg_id).decode()
 
 
 BEFORE_ALL: Final = Place(-1, -1)
@@ -235,5 +245,7 @@ def pending_of(
         keys=tuple(properties.get(Prop.KEYS, "").split()),
         size=len(record.body),
         kind=kind_of(properties, topic),
+        tags=properties.get(Prop.TAGS),
+        recall_time_ms=recall_time_ms(properties),
         read=read,
     )

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 from embedded_broker.store.places import destination
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import parse_number
+from rocketmq_py.protocol.handles import encode_recall_handle
+from rocketmq_py.protocol.names import RETRY_PREFIX
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
@@ -50,6 +52,25 @@ class TimerMessage(NamedTuple):
     def root(self) -> int:
         """Commit-log offset of its first copy."""
         return root_offset(self.properties, self.offset_py)
+
+
+def recall_time_ms(properties: Mapping[str, str]) -> int | None:
+    """Give the time in the recall handle of a stored timer; None when RocketMQ gives it no handle.
+
+    One more than the slot, so that rounding at the recall finds the slot again
+    (`SendMessageProcessor.attachRecallHandle`). A message to a retry topic gets none: its timer has
+    run already. Nor does one without UNIQ_KEY, or at a delay level.
+    """
+    out = properties.get(Prop.TIMER_OUT_MS, "")
+    real_topic = properties.get(Prop.REAL_TOPIC, RETRY_PREFIX)
+    if real_topic.startswith(RETRY_PREFIX) or Prop.UNIQ_KEY not in properties:
+        return None
+    return int(out) + 1 if out.isdecimal() and len(out) <= _DIGITS_MAX else None
+
+
+def recall_handle_of(topic: str, broker_name: str, time_ms: int, unique_key: str) -> bytes:
+    """Write the handle by which a timer is recalled."""
+    return encode_recall_handle(topic.encode(), broker_name.encode(), time_ms, unique_key.encode())
 
 
 def parse_request(properties: Mapping[str, str]) -> TimerRequest | None:

@@ -301,13 +301,17 @@ class QueueAccess(Caller):
         return value_of(self.messages_at([place], with_body=with_body)[place])
 
     def messages_at(
-        self, places: Iterable[tuple[MessageQueue, int]], *, with_body: bool = True
+        self,
+        places: Iterable[tuple[MessageQueue, int]],
+        *,
+        with_body: bool = True,
+        group: str = TOOLS_CONSUMER_GROUP,
     ) -> dict[tuple[MessageQueue, int], MessageExt | RocketMQError | None]:
-        """Ask for the message at each of many offsets, side by side.
+        """Ask for the message at each of many offsets, side by side, in the name of a group.
 
         Returns for each place what `message_at` returns or raises.
         """
-        fields = pull_fields(self._wire(TOOLS_CONSUMER_GROUP), 1, "*", "TAG", wall_ms())
+        fields = pull_fields(self._wire(group), 1, "*", "TAG", wall_ms())
         questions = {}
         for queue, offset in places:
             wire_queue = self._wire_queue(queue)

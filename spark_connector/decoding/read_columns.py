@@ -165,7 +165,7 @@ def ddl_of(
     parts = []
     for name, source in zip(names, sources, strict=True):
         if not _is_field(source):
-            parts.append(f"{_quoted(name)} {_DDL[_types_of(source)[0]]}")
+            parts.append(field_ddl(name, _types_of(source)[0]))
         elif fields:
             parts.append(f"{_quoted(PROPERTY)} {struct}")
             fields = []
@@ -190,8 +190,6 @@ def projection(
     columns = []
     for wanted in schema:
         source = source_of(wanted.name, corrupt)
-        kind = _kind(wanted.type)
-        allowed = _types_of(source)
         if not wanted.nullable and (
             source == CORRUPT or (mode == "PERMISSIVE" and source not in PLACE)
         ):
@@ -199,12 +197,24 @@ def projection(
                 f"column {wanted.name} is NOT NULL, but messages that cannot be decoded have null "
                 "there: leave that out, or use another mode"
             )
-        if kind not in allowed:
-            words = " or ".join(_WORDS.get(one, one) for one in allowed)
-            raise SchemaError(f"column {wanted.name} cannot be {wanted.type}: it must be {words}")
+        kind = kind_of(wanted, _types_of(source))
         parts = _fields(wanted.type) if kind == "struct" else ()
         columns.append(Column(wanted.name, source, wanted.type, kind, parts))
     return tuple(columns)
+
+
+def kind_of(wanted: pa.Field, allowed: Iterable[str]) -> str:
+    """Return what of the allowed types a requested column has; raises `SchemaError` for others."""
+    kind = _kind(wanted.type)
+    if kind not in allowed:
+        words = " or ".join(_WORDS.get(one, one) for one in allowed)
+        raise SchemaError(f"column {wanted.name} cannot be {wanted.type}: it must be {words}")
+    return kind
+
+
+def field_ddl(name: str, kind: str) -> str:
+    """Return a column of one of these types as Spark's schema texts write it."""
+    return f"{_quoted(name)} {_DDL[kind]}"
 
 
 def _fields(struct: pa.StructType) -> tuple[Column, ...]:

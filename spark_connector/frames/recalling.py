@@ -29,6 +29,8 @@ OUTCOME_FIELDS = (
 """Name and Arrow type of what is told about a row."""
 
 WAIT_AGAIN_S = 0.1
+_TOO_LATE = "timestamp invalid"
+"""What brokers say of a handle whose moment has come; they have no code for it alone."""
 
 
 @define
@@ -98,7 +100,8 @@ class Recaller:
             raise
         except SERVER_ERRORS as error:
             if not is_transient(error):
-                self._outcomes[one.row] = "REFUSED", one.message_id, str(error)
+                status = "TOO_LATE" if _TOO_LATE in str(error) else "REFUSED"
+                self._outcomes[one.row] = status, one.message_id, str(error)
             elif one.attempt < self._options.send_retries:
                 one.attempt += 1
                 threading.Event().wait(WAIT_AGAIN_S)

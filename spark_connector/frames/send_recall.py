@@ -55,6 +55,11 @@ def send(frame: DataFrame, **options: object) -> DataFrame:
 
     _no_stream(frame, "send")
     task = WriteTask(option_texts(options), frame.schema, overwrite=False, streaming=False)
+    if task.options.replay_guard is not None:
+        raise OptionError(
+            "option replayGuard is for writes: send has an answer for each row, and rows that are "
+            "left out have none"
+        )
     told = {name for name, _ in FIELDS}
     kept = [
         functions.col(_quoted(name))
@@ -71,13 +76,15 @@ def send(frame: DataFrame, **options: object) -> DataFrame:
 def recall(frame: DataFrame, **options: object) -> DataFrame:
     """Take back delayed messages by their column ``recall_handle``, now, and say how each went.
 
-    ``frame`` may be a result of `send`, or any frame with such a column; a column or option
+    ``frame`` may be a result of `send`, a read of pending timers (``timers=pending``, with
+    ``brokerName`` where it is of files), or any frame with such a column; a column or option
     ``topic`` is not needed, since a handle names its topic. Options are those of a write that
     reach the brokers (``nameServer``, ``sendTimeoutMs``, ``sendRetries``, ``maxInFlight`` ...).
     The result has the frame's columns and, new or in their place, ``status``: ``RECALLED``,
-    ``REFUSED`` (too late, not a handle, or the broker does not offer it), ``NO_HANDLE`` (null),
-    ``FAILED`` (nobody answered), with ``message_id`` and ``problem``, what was said. RocketMQ
-    also answers ``RECALLED`` for a message that was taken back before, or does not exist.
+    ``TOO_LATE``, ``REFUSED`` (not a handle, or the broker does not offer it), ``NO_HANDLE``
+    (null), ``FAILED`` (nobody answered), with ``message_id`` and ``problem``, what was said.
+    RocketMQ also answers ``RECALLED`` for a message that was taken back before, or does not exist.
+    ``recall(frame, ...).groupBy("status").count()`` tells how many there are of each.
 
     The frame that is returned asks nobody. Raises `OptionError`, `SchemaError`, and the error of
     a name server that does not answer.

@@ -79,12 +79,13 @@ def _name_server(text: str | None) -> str:
     if text is None:
         raise OptionError("option nameServer is missing: host:port;host:port of the name servers")
     addresses = [one.strip() for one in text.split(";") if one.strip()]
-    if not addresses or not all(_is_address(one) for one in addresses):
+    if not addresses or not all(is_address(one) for one in addresses):
         raise OptionError(f"option nameServer = {text!r}: must be host:port;host:port")
     return text
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether a text looks like ``host:port``."""
     host, _, port = text.rpartition(":")
     is_number = port.isascii() and port.isdigit()
     return bool(host) and is_number and int(port) <= PORT_MOST
@@ -129,7 +130,7 @@ def _address_map(text: str | None) -> tuple[tuple[str, str], ...]:
         if not item.strip():
             continue
         advertised, _, reachable = (part.strip() for part in item.partition("="))
-        if not _is_address(advertised) or not _is_address(reachable):
+        if not is_address(advertised) or not is_address(reachable):
             raise OptionError(
                 f"option addressMap: {item.strip()!r} is not advertised:port=reachable:port"
             )

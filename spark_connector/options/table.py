@@ -16,7 +16,12 @@ from attrs import frozen
 from spark_connector.errors import OptionError
 from spark_connector.options.instants import instant_ms
 
-USES = {"B": "batch reads", "S": "streaming reads", "W": "writes"}
+USES = {
+    "B": "batch reads",
+    "S": "streaming reads",
+    "W": "writes",
+    "T": "reads of pending timers",
+}
 
 TABLE = """\
 nameServer (BSW; text) = unset
@@ -53,6 +58,26 @@ tlsKey (BSW; text) = unset
     PEM file of the key of `tlsCert`.
 progressIntervalMs (BSW; 0 or more) = 30000
     How often, in ms, a long task logs its progress, as a warning. 0: never.
+timers (T; pending) = unset
+    `pending`: read the messages that wait for their time, in place of a topic: from a running
+    embedded broker (`controlAddress`) or from the files of any broker (`storeDirectory`). Give one
+    of the two.
+controlAddress (T; text) = unset
+    `host:port` of the control port of embedded brokers (`--control-port`). The driver and the
+    executors must reach it. All brokers behind it are read, unless `brokerName` names one.
+controlToken (T; text) = unset
+    Token of the control port. It never shows in errors or logs.
+controlTimeoutMs (T; 1 or more) = 30000
+    How many ms the control port may take for one page. Then it is asked again.
+storeDirectory (T; text) = unset
+    Directory of a store that a RocketMQ broker or an embedded one wrote. It is only read, in one
+    task, and must lie where the executors run. They need the whole package, not the zip.
+brokerName (T; text) = unset
+    With `controlAddress`: only this broker. With `storeDirectory`: the broker's name, which the
+    files do not tell and recall handles need. Without it these are null.
+asOf (T; moment) = unset
+    The time from which `lateness_ms` and `age_ms` are counted. Unset: the broker's time, or for
+    files that of the driver, when the query is planned.
 subscribe (BS; text) = unset
     Topics to read, separated by commas. Give exactly one of `subscribe`, `subscribePattern` and
     `assign`.
@@ -121,13 +146,14 @@ maxRecordsPerPartition (BS; 1 or more) = unset
     repeats little.
 groupId (BS; text) = unset
     Group whose offsets `startingOffsets=group` begins at. A stream also stores its progress under
-    this group. Reading needs no group.
+    this group. Messages are asked for in its name, or without it in that of `TOOLS_CONSUMER`, which
+    no one has to create. Under access control the account needs the right `SUB` for that group.
 commitOffsets (S; true, false) = unset
     Whether a stream stores its progress as offsets of `groupId`, for dashboards. Unset: yes when
     `groupId` is given. A restarted stream goes on from its checkpoint, not from these offsets.
-fetchOffset.numRetries (BSW; 0 or more) = 3
-    How often a failed question about topics, bounds and offsets is repeated.
-fetchOffset.retryIntervalMs (BSW; 0 or more) = 1000
+fetchOffset.numRetries (BSWT; 0 or more) = 3
+    How often a failed question about topics, bounds, offsets and timers is repeated.
+fetchOffset.retryIntervalMs (BSWT; 0 or more) = 1000
     Pause in ms before each of these repetitions.
 offsetPollIntervalMs (S; 1 or more) = 100
     Shortest time in ms between two questions of a stream for new messages. While there are none it
@@ -153,9 +179,9 @@ pullDeadlineMs (BS; 1 or more) = 120000
 prefetch (BS; 1 to 1024) = 4
     Requests in flight in each task, more where a broker gives few messages for each. More of them
     hide the network's delay, and take more memory.
-arrowBatchRows (BS; 1 to 2147483647) = 4000
+arrowBatchRows (BST; 1 to 2147483647) = 4000
     Most rows of one Arrow batch that is handed to Spark.
-arrowBatchBytes (BS; 1 to 1073741824) = 8388608
+arrowBatchBytes (BST; 1 to 1073741824) = 8388608
     About how many bytes one such batch may have. The memory of a task grows with it.
 mode (BS; FAILFAST, PERMISSIVE, DROPMALFORMED) = FAILFAST
     What to do with a message that cannot be decoded. `FAILFAST`: the task fails. `PERMISSIVE`: it
@@ -164,7 +190,7 @@ mode (BS; FAILFAST, PERMISSIVE, DROPMALFORMED) = FAILFAST
 columnNameOfCorruptRecord (BS; text) = _corrupt_record
     Name of the column that shows such a message under `mode=PERMISSIVE`, for whoever asks for it:
     its stored bytes, or as `string` what is wrong with it. Null for good messages.
-columns (BS; text) = unset
+columns (BST; text) = unset
     Columns to read instead of the default ones, `topic,offset,body,property.region`. Fewer columns
     are faster. `property.NAME` is a field of a column `property`. `.schema(...)` does the same and
     also sets types.
@@ -177,11 +203,13 @@ readFromSlave (BS; true, false) = true
     Whether to read old messages from a slave when the broker suggests it.
 checkCrc (BS; true, false) = false
     Whether each body is checked against its stored checksum. A wrong one fails the task.
-pushFilters (B; true, false) = false
-    Whether filters on `topic`, `queue_id`, `offset`, `store_timestamp` and `tags` reduce what is
-    pulled. Needs `spark.sql.python.filterPushdown.enabled=true`; without that every read fails.
-topic (BSW; text) = unset
-    Reads: the same as `subscribe`. Writes: the topic of all rows. It wins over a column `topic`.
+pushFilters (BT; true, false) = false
+    Whether filters on `topic`, `queue_id`, `offset`, `store_timestamp` and `tags`, of timers on
+    `topic` and `due_at`, reduce what is read. Needs
+    `spark.sql.python.filterPushdown.enabled=true`; without that every read fails.
+topic (BSWT; text) = unset
+    Reads: the same as `subscribe`. Timers: only those that will go to this topic. Writes: the topic
+    of all rows. It wins over a column `topic`.
 tags (W; text) = unset
     Tag of rows whose column `tags` is null or missing.
 delayMs (W; 0 or more) = unset
@@ -253,17 +281,23 @@ acceptStatus (W; SEND_OK, stored) = SEND_OK
 clockToleranceMs (W; 0 or more) = 60000
     How many ms the clock of a worker may be wrong when `deliver_at` is compared with `maxDelayMs`.
 dedupe (W; auto, none) = unset
-    `auto`: each row of a streaming write gets a property `DEDUPE_ID`, and a repeated batch gives
-    its rows the same ids again. `none`: no ids. Unset: `auto` for streams, `none` for batches.
+    `auto`: each row of a streaming write, and of a batch write with `replayGuard`, gets a property
+    `DEDUPE_ID`, and a repeated batch gives its rows the same ids again. `none`: no ids. Unset:
+    `auto` for these, `none` for other batches.
 replayGuard (W; text) = unset
-    Group in which a stream marks the last batch that was written whole, so that this batch is not
-    sent again after a crash. Each query needs a group of its own. Needs the option `topic`.
+    Group in which a stream, or the batch writes of one `foreachBatch`, mark the last batch that was
+    written whole, so that this batch is not sent again after a crash. Each query and each write
+    needs a group of its own. Needs the option `topic`, and for batch writes `batchId`.
+batchId (W; 0 to 4294967294) = unset
+    Number of the batch that a batch write with `replayGuard` is: the second argument of the
+    function of `foreachBatch`. Each write has the number of the one before plus one, or the same
+    number when it is repeated.
 replayGuardTakeOver (W; true, false) = false
     Whether a query may take over the `replayGuard` group of another query.
 """
 """An option begins a line: name (uses; values) = default; below it, what it means for users."""
 
-_HEAD = re.compile(r"(?P<name>\S+) \((?P<uses>[BSW]+); (?P<values>.+)\) = (?P<default>.+)")
+_HEAD = re.compile(r"(?P<name>\S+) \((?P<uses>[BSTW]+); (?P<values>.+)\) = (?P<default>.+)")
 _NUMBERS = re.compile(r"(\d+) (?:to (\d+)|or more)")
 _DURATION = re.compile(r"(\d{1,12})\s*(ms|s|m|min|h|d)?")
 _UNITS_MS = {"s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

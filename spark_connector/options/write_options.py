@@ -59,6 +59,7 @@ class WriteOptions:
     dedupe: str
     replay_guard: str | None
     replay_guard_take_over: bool
+    batch_id: int | None
     progress_interval_ms: int
     fetch_offset_num_retries: int
     fetch_offset_retry_interval_ms: int
@@ -85,12 +86,29 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
     tags = values["tags"]
     if tags is not None and "|" in tags:
         raise OptionError(f"option tags = {tags!r}: the tag of a message has no vertical bar")
-    values["dedupe"] = values["dedupe"] or ("auto" if streaming else "none")
     if values["replay_guard"] == "off":
         values["replay_guard"] = None
-    if values["replay_guard"] is not None and (not streaming or values["topic"] is None):
-        raise OptionError("option replayGuard is for streaming writes, and needs the option topic")
+    _check_guard(values["replay_guard"], values["topic"], values["batch_id"], streaming=streaming)
+    has_ids = streaming or values["batch_id"] is not None
+    values["dedupe"] = values["dedupe"] or ("auto" if has_ids else "none")
     return WriteOptions(connection=connection, **values)
+
+
+def _check_guard(
+    guard: str | None, topic: str | None, batch_id: int | None, *, streaming: bool
+) -> None:
+    if streaming and batch_id is not None:
+        raise OptionError("option batchId is for batch writes: Spark numbers those of a stream")
+    if guard is None:
+        if batch_id is not None:
+            raise OptionError("option batchId needs replayGuard, the group that holds the mark")
+        return
+    if topic is None:
+        raise OptionError("option replayGuard needs the option topic")
+    if not streaming and batch_id is None:
+        raise OptionError(
+            "option replayGuard of a batch write needs batchId: the number that foreachBatch gives"
+        )
 
 
 def _check_batch_bytes(given: Given) -> None:

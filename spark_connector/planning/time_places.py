@@ -59,6 +59,8 @@ def _correct(
 
     def older(places: Iterable[tuple[MessageQueue, int]]) -> dict[tuple[MessageQueue, int], bool]:
         ask = partial(access.messages_at, with_body=False)  # a broken body has a store time, too
+        if options.group_id:
+            ask = partial(ask, group=options.group_id)
         stored = retrying_all(options, _WHAT, places, ask)
         return {
             place: message is not None and message.store_timestamp < moments[place[0]]

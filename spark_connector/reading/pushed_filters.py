@@ -96,17 +96,17 @@ def narrowing_of(filters: Iterable[Filter]) -> Narrowing:
         except SchemaError:
             continue
         if source in _BY_VALUE:
-            wanted = _values(one)
+            wanted = values_of(one)
             if wanted is not None:
                 values[source] = values.get(source, wanted) & wanted
         elif source == "offset":
-            offsets = offsets.both(_span(one, 1))
+            offsets = offsets.both(span_of(one, 1))
         elif source == "store_timestamp":
-            times = times.both(_span(one, US_PER_MS))
+            times = times.both(span_of(one, US_PER_MS))
     return Narrowing(values, offsets, times)
 
 
-def _values(one: Filter) -> frozenset[object] | None:
+def values_of(one: Filter) -> frozenset[object] | None:
     """Return the only values that a filter lets pass, None for other filters."""
     if isinstance(one, In):
         return frozenset(one.value)
@@ -115,7 +115,7 @@ def _values(one: Filter) -> frozenset[object] | None:
     return None
 
 
-def _span(one: Filter, moment_unit: int) -> Span:
+def span_of(one: Filter, moment_unit: int) -> Span:
     """Return the span of a comparison; moments count in units of ``moment_unit`` microseconds.
 
     Stored times are whole units, so a limit between two of them is moved to the right one.

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyspark
@@ -27,6 +27,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_connector.errors import OptionError
 from spark_connector.options.table import BY_FIELD
+from spark_connector.servers.versions import in_package
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_connector.options.read_options import ReadOptions
+    from spark_connector.options.timer_options import TimerOptions
 
 VERSION: Final = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
 """Major and minor version of the Spark that is here."""
@@ -124,10 +126,10 @@ __all__ = [
 ]
 
 
-def refuse_lacking(options: ReadOptions) -> None:
+def refuse_lacking(options: ReadOptions | TimerOptions) -> None:
     """Raise `OptionError` for an option that needs a newer Spark than the one that is here."""
     for field, first in _LACKING.items():
-        value = getattr(options, field)
+        value = getattr(options, field, None)
         if value not in {None, False}:
             require(f"option {BY_FIELD[field].name} = {value}", first)
 
@@ -147,12 +149,26 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> bool:
     Spark 4.0 does not let a source be replaced that is installed as a ``pyspark_*`` module.
     """
     try:
-        spark.dataSource.register(source)
+        spark.dataSource.register(cast("type[DataSource]", _Sent(source)))
     except AnalysisException as error:
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
         return False
     return True
+
+
+class _Sent:
+    """Stands for a source where Spark sends it: a worker without this package says what to do."""
+
+    def __init__(self, source: type[DataSource]) -> None:
+        self._source = source
+
+    def name(self) -> str:
+        """Return the name of the format."""
+        return self._source.name()
+
+    def __reduce__(self) -> tuple[Callable[[bytes], object], tuple[bytes]]:
+        return in_package(self._source)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -10,9 +10,11 @@ import logging
 import platform
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attrs import frozen
 from pyspark import cloudpickle
 
 from rocketmq_py import __version__
@@ -82,8 +84,60 @@ class Shipped:
         # Spark's pickler, so that modules registered to be sent by value are.
         return origin(), cloudpickle.dumps(self.carried())
 
+    def __reduce__(self) -> tuple[Callable[[bytes], object], tuple[bytes]]:
+        return in_package(Call(_revived, (type(self), self.__getstate__())))
+
     def __setstate__(self, state: tuple[dict[str, str], bytes]) -> None:
         planned, carried = state
         check_origin(planned)
         settle()  # a task begins with what it reads or writes by; a writer comes without its source
         self.__dict__.update(cloudpickle.loads(carried))
+
+
+def _revived(kind: type[Shipped], state: tuple[dict[str, str], bytes]) -> Shipped:
+    made = kind.__new__(kind)
+    made.__setstate__(state)
+    return made
+
+
+@frozen
+class Call:
+    """What becomes the result of a call when it is unpickled."""
+
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.function, self.arguments
+
+
+def in_package(content: object) -> tuple[Callable[[bytes], object], tuple[bytes]]:
+    """Return what an object's ``__reduce__`` gives so that ``content`` takes its place elsewhere.
+
+    Where this package, or what it needs, is missing, ImportError says what to do: the pickle begins
+    with a function that comes with its code, and opens the rest.
+    """
+    opening = Call(_opener(), (cloudpickle.dumps(content),))
+    return cloudpickle.loads, (cloudpickle.dumps(opening),)
+
+
+def _opener() -> Callable[[bytes], object]:
+    """Return a function that is no module's, so that Spark's pickler sends it by value."""
+
+    def opened(content: bytes) -> object:
+        import pickle
+        import platform
+        import sys
+
+        try:
+            return pickle.loads(content)  # noqa: S301 - Spark itself sends all by pickle
+        except ImportError as error:
+            raise ImportError(
+                f"{error}: {sys.executable} on {platform.node()} lacks it, and Spark runs its "
+                "workers by this Python. Set PYSPARK_PYTHON, before the session is made, to a "
+                "Python that has rocketmq-py, pyarrow and numpy. On a cluster install them there, "
+                "or send the package along: python -m spark_connector bundle OUT.zip, and "
+                "--py-files OUT.zip"
+            ) from error
+
+    return opened

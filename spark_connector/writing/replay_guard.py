@@ -1,10 +1,11 @@
-"""How a streaming sink knows that a micro-batch was written whole before Spark forgot it.
+"""How a sink knows that a micro-batch was written whole before Spark forgot it.
 
 The mark of the last whole batch is the consumer offset of a group of its own on queue 0 of every
-broker of the topic: 31 bits of the query's id, then the batch's number plus one. The highest mark
-counts, so one broker that keeps it is enough. A task that finds less than the mark of the batch
-before cannot tell whether its own batch is written, and fails. It removes repeats of whole batches
-when Spark dies between our commit and its own log, not partial ones. Must not know Spark or rows.
+broker of the topic: 31 bits of the query's id, then the batch's number plus one. (A batch write
+outside of any query has its group's name for an id.) The highest mark counts, so one broker that
+keeps it is enough. A task that finds less than the mark of the batch before cannot tell whether its
+own batch is written, and fails. It removes repeats of whole batches when Spark dies between our
+commit and its own log, not partial ones. Must not know Spark or rows.
 """
 
 import logging

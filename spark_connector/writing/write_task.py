@@ -30,7 +30,10 @@ _log = logging.getLogger("spark_connector")
 
 
 class WrittenMessage(WriterCommitMessage):
-    """What one task did, on its way to the driver."""
+    """What one task did, on its way to the driver.
+
+    ``query_id`` is what the batch is marked under when it is whole, None where nothing was written.
+    """
 
     def __init__(self, report: Report, query_id: str | None = None) -> None:
         self.report = report
@@ -73,19 +76,40 @@ class WriteTask:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> WrittenMessage:
         """Send all batches; returns when everything is acknowledged."""
-        here = micro_batch()
-        guard = self.guard()
-        if guard is not None and here is not None and guard.is_written(here[0], here[1]):
-            _log.warning("batch %d was written whole before: nothing is sent again", here[1])
-            return WrittenMessage(Report(), here[0])
+        here, query, guard = self.place(), query_and_batch(), self.guard()
+        # A batch write outside of any query is marked as one of its group.
+        who = query[0] if query is not None else here[0] if here is not None else None
+        if guard is not None and here is not None and who is not None:
+            batch_id = here[1]
+            if guard.is_written(who, batch_id):
+                _log.warning("batch %d was written whole before: nothing is sent again", batch_id)
+                return WrittenMessage(Report())
         sender = self.sender(here)
         for batch in batches:
             if batch.num_rows and not sender.send(batch):
                 break
-        return WrittenMessage(sender.finish(), None if here is None else here[0])
+        return WrittenMessage(sender.finish(), who)
+
+    def place(self) -> tuple[str, int, int] | None:
+        """Return what names this task's rows when they come again: whose, which batch, which part.
+
+        Those of a guarded batch write are its group's, others as `micro_batch`. Raises
+        `OptionError` where Spark's micro-batch has another number than ``batchId``.
+        """
+        group, batch_id = self.options.replay_guard, self.options.batch_id
+        if group is None or batch_id is None:
+            return micro_batch()
+        sparks = query_and_batch()
+        if sparks is not None and sparks[1] != batch_id:
+            raise OptionError(
+                f"option batchId = {batch_id}, but this is batch {sparks[1]} of query {sparks[0]}: "
+                "give the number that foreachBatch passes to its function"
+            )
+        partition = partition_id()
+        return None if partition is None else (group, batch_id, partition)
 
     def sender(self, here: tuple[str, int, int] | None, answers: Answers | None = None) -> Sender:
-        """Return what sends the rows of one task; ``here`` is what `micro_batch` says."""
+        """Return what sends the rows of one task; ``here`` is what `place` says."""
         dedupe = None
         if here is not None and self.options.dedupe == "auto":
             dedupe = "-".join(map(str, here))
@@ -133,6 +157,14 @@ def speculation_problem(setting: str | None) -> OptionError | None:
         "both would send their rows. Nothing was sent. Start the session that writes with "
         "spark.speculation=false; it cannot be changed later. Reads may keep it."
     )
+
+
+def note_whole(guard: ReplayGuard | None, messages: list[Any], batch_id: int | None) -> None:
+    """Mark a batch as written whole, where a guard is asked for."""
+    queries = {one.query_id for one in messages if isinstance(one, WrittenMessage)} - {None}
+    if guard is not None and batch_id is not None:
+        for query_id in queries:
+            guard.note(str(query_id), batch_id)
 
 
 def raise_failure(messages: list[Any]) -> None:

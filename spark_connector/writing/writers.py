@@ -1,8 +1,9 @@
 """What Spark calls to write rows to topics: one class for a batch, one for a streaming query.
 
 `write` runs in a worker, `commit` and `abort` on the driver. Both are at least once: a repeated
-batch sends its rows again. Those of a stream have the same DEDUPE_ID then (option ``dedupe``), by
-which a consumer can drop them. Must not know requests. Read on: ``write_task.py``.
+batch sends its rows again. Those of a stream, and of a batch write with ``replayGuard``, have the
+same DEDUPE_ID then (option ``dedupe``), by which a consumer can drop them. Must not know requests.
+Read on: ``write_task.py``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from spark_connector.servers.spark_api import DataSourceStreamArrowWriter, arrow_batches
 from spark_connector.servers.versions import Shipped
-from spark_connector.writing.write_task import WriteTask, WrittenMessage, log_abort, raise_failure
+from spark_connector.writing.write_task import WriteTask, log_abort, note_whole, raise_failure
 
 
 class _Writer(Shipped):
@@ -41,8 +42,9 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         self._task.plan_queues()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Raise what a repetition could not help; else log how many rows were left out."""
+        """Raise what a repetition could not help; else mark the batch as whole, if asked to."""
         raise_failure(messages)
+        note_whole(self._task.guard(), messages, self._task.options.batch_id)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Log how much was stored: messages cannot be taken back."""
@@ -60,11 +62,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Raise what a repetition could not help; else mark the batch as whole, if asked to."""
         raise_failure(messages)
-        guard = self._task.guard()
-        queries = {one.query_id for one in messages if isinstance(one, WrittenMessage)} - {None}
-        if guard is not None:
-            for query_id in queries:
-                guard.note(str(query_id), batchId)
+        note_whole(self._task.guard(), messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
         """Log how much was stored: messages cannot be taken back."""

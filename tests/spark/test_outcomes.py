@@ -47,7 +47,7 @@ def test_the_recalled_half_of_delayed_messages_never_arrives(
     assert sorted(one.body for one in arrived) == sorted(b"m%d" % n for n in range(1, 200, 2))
     assert {one.msg_id for one in arrived} == {row.message_id for row in told if row.id % 2}
     (late,) = spark_connector.recall(sent.where("id = 1"), **there).collect()
-    assert (late.status, late.id) == ("REFUSED", 1)
+    assert (late.status, late.id) == ("TOO_LATE", 1)
     assert "604" in late.problem
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 import spark_connector
 from embedded_broker import EmbeddedBroker, VirtualClock
@@ -14,6 +17,15 @@ from tests.pages import blocks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+TOKEN = "sixteen characters or more"
+
+
+@pytest.fixture
+def controlled() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock(), control=True, control_token=TOKEN) as started:
+        yield started
 
 
 def run(blocks: list[str], given: dict[str, Any]) -> None:
@@ -63,8 +75,9 @@ def test_the_program_at_the_top_of_the_help_of_the_package_works(
 
 
 def test_the_page_for_users_of_the_connector_works_from_its_top_to_its_end(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+    spark: SparkSession, controlled: EmbeddedBroker, tmp_path: Path
 ) -> None:
+    broker = controlled
     for topic in ("Orders", "Reminders", "Copies"):
         broker.topics.create(topic)
     broker.send("Orders", b"one", tags="new", keys="k")
@@ -72,6 +85,8 @@ def test_the_page_for_users_of_the_connector_works_from_its_top_to_its_end(
     given: dict[str, Any] = {
         "spark": spark,
         "address": broker.namesrv_addr,
+        "control": broker.control_url.removeprefix("http://"),
+        "token": TOKEN,
         "folder": tmp_path,
     }
     try:

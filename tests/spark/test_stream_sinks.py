@@ -171,3 +171,45 @@ def test_a_sink_appends_and_foreach_batch_does_the_rest(
     found = broker.messages.in_topic("U")
     assert [message.body for message in found] == [b"3", b"3"]
     assert len({message.properties["DEDUPE_ID"] for message in found}) == 2
+
+
+@pytest.mark.case("SP60")
+def test_a_batch_of_foreach_batch_that_spark_forgot_is_not_written_twice(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    fill(broker, 0, 10)
+    deaths = iter(["in a write", "after it"])
+
+    def write(batch: DataFrame, number: int) -> None:
+        death = next(deaths, None)
+        if death == "in a write":
+            send = broker.faults.on(RequestCode.SEND_MESSAGE_V2, nth=6)
+            send.respond(ResponseCode.NO_PERMISSION).always()
+        writer = batch.select("body").write.format("rocketmq").mode("append")
+        writer.options(
+            nameServer=broker.namesrv_addr,
+            topic="U",
+            replayGuard="Guard",
+            batchId=number,
+            batchSend=False,
+        ).save()
+        if death is not None:
+            raise RuntimeError(death)
+
+    def run() -> None:
+        writer = stream(spark, broker).writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        assert writer.start().awaitTermination(120)
+
+    with pytest.raises(PySparkException, match=r"NO_PERMISSION|\b16\b"):
+        run()
+    broker.faults.clear()
+    assert 0 < len(broker.messages.in_topic("U")) < 10
+    with pytest.raises(PySparkException, match="after it"):
+        run()
+    whole = len(broker.messages.in_topic("U"))
+    run()
+    found = broker.messages.in_topic("U")
+    assert len(found) == whole > 10  # the batch that was written in part came again, once
+    assert {message.body for message in found} == {b"m%d" % number for number in range(10)}
+    assert len({message.properties["DEDUPE_ID"] for message in found}) == 10

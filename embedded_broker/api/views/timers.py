@@ -55,7 +55,8 @@ class PendingTimer:
     """One message that waits for its time; ``size`` is the bytes of its body as stored.
 
     ``accepted_at`` is when the broker first accepted it. ``rolls`` counts the hops of a long delay
-    so far. Body, tags and properties are read from the store when they are asked for.
+    so far. ``recall_handle`` is what its producer got, unless it was given another time since; None
+    for what no handle takes back. Body and properties are read from the store when asked for.
     """
 
     msg_id: str
@@ -67,6 +68,8 @@ class PendingTimer:
     keys: tuple[str, ...]
     size: int
     kind: TimerKind
+    tags: str | None
+    recall_handle: str | None
     place: Place = field(repr=False)
     """Its place among all timers, for the next page of a listing."""
     _read: Callable[[], MessageRecord | None] = field(repr=False, eq=False)
@@ -79,11 +82,6 @@ class PendingTimer:
     def body_within(self, bodies: Bodies) -> bytes:
         """Give the body of one of many timers, whose bodies together have a limit."""
         return bodies.unpack(self._record())
-
-    @property
-    def tags(self) -> str | None:
-        """The tags, if it has any. Raises ``MessageNotFound`` when the message is gone."""
-        return self._record().properties.get(Prop.TAGS)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -413,6 +411,7 @@ def _pending_timer(parts: BrokerParts, one: Pending) -> PendingTimer:
         with parts.door.quiet:
             return one.read()
 
+    has_handle = parts.profile.names_stored_messages
     return PendingTimer(
         msg_id=one.msg_id,
         topic=one.topic,
@@ -423,6 +422,8 @@ def _pending_timer(parts: BrokerParts, one: Pending) -> PendingTimer:
         keys=one.keys,
         size=one.size,
         kind=one.kind,
+        tags=one.tags,
+        recall_handle=one.recall_handle(parts.broker_name) if has_handle else None,
         place=one.place,
         read=read,
     )

@@ -3,23 +3,25 @@
 Must not know: timer engines. Read on: ``embedded_broker/api/views/timers.py``.
 """
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
 from attrs import frozen
 
 from embedded_broker.api.views import Bodies, PendingTimer
+from embedded_broker.clocks.instants import epoch_ms
 from embedded_broker.control.fields import Field, Kind
 from embedded_broker.control.operation import PAGE_MAX, Call, Operation, answer_bodies
 from embedded_broker.errors import MessageNotFound
-from embedded_broker.timer.listing import Place, TimerKind
+from embedded_broker.timer.listing import BEFORE_ALL, NEVER_MS, Place, TimerKind
 from embedded_broker.timer.outcomes import RecallOutcome
 from rocketmq_py.errors import ConfigError
 
 
 @frozen(kw_only=True)
 class WaitingTimer:
-    """One message that waits for its time; its body and properties as stored, null when gone."""
+    """One message that waits for its time; body and properties as stored, empty when gone."""
 
     msg_id: str
     topic: str
@@ -30,8 +32,9 @@ class WaitingTimer:
     keys: tuple[str, ...]
     size: int
     kind: TimerKind
-    body: bytes
     tags: str | None
+    recall_handle: str | None
+    body: bytes
     properties: dict[str, str]
 
 
@@ -63,13 +66,16 @@ def list_timers(call: Call) -> TimerPage:
     """List the messages that wait for their time, those at delay levels and retries included."""
     timers, limit = call.broker.timers, call["limit"]
     kind = call["kind"]
+    after, since = _place(call["after"]), call["since"]
+    if since is not None:
+        after = max(after, Place(epoch_ms(since) - 1, NEVER_MS))
     found = timers.pending(
         **call.only("topic", "before"),
         kind=None if kind is None else TimerKind(kind),
         limit=limit,
-        after=_place(call["after"]),
+        after=after,
     )
-    bodies = answer_bodies()
+    bodies = answer_bodies() if call["bodies"] else None
     return TimerPage(
         count=timers.count(topic=call["topic"]),
         next_due=timers.next_due(),
@@ -95,11 +101,12 @@ def reschedule_timer(call: Call) -> Moved:
     return Moved(msg_id=call["id"])
 
 
-def _waiting(one: PendingTimer, bodies: Bodies) -> WaitingTimer:
-    try:
-        body, tags, properties = one.body_within(bodies), one.tags, one.properties
-    except MessageNotFound:  # it left while the page was made
-        body, tags, properties = b"", None, {}
+def _waiting(one: PendingTimer, bodies: Bodies | None) -> WaitingTimer:
+    body: bytes = b""
+    properties: dict[str, str] = {}
+    if bodies is not None:
+        with suppress(MessageNotFound):  # it left while the page was made
+            body, properties = one.body_within(bodies), one.properties
     return WaitingTimer(
         msg_id=one.msg_id,
         topic=one.topic,
@@ -110,16 +117,17 @@ def _waiting(one: PendingTimer, bodies: Bodies) -> WaitingTimer:
         keys=one.keys,
         size=one.size,
         kind=one.kind,
+        tags=one.tags,
+        recall_handle=one.recall_handle,
         body=body,
-        tags=tags,
         properties=properties,
     )
 
 
-def _place(text: str | None) -> Place | None:
+def _place(text: str | None) -> Place:
     """Read the place at which a page ended."""
     if text is None:
-        return None
+        return BEFORE_ALL
     due_ms, _, root = text.partition(".")
     if not (due_ms.isdecimal() and root.isdecimal()):
         raise ConfigError("after", text, "what the page before gave as next")
@@ -134,6 +142,7 @@ TIMERS: Final = (
         list_timers,
         (
             _TOPIC,
+            Field("since", Kind.INSTANT, "Only what is due at this time or later."),
             Field("before", Kind.INSTANT, "Only what is due before this."),
             Field(
                 "kind",
@@ -143,6 +152,13 @@ TIMERS: Final = (
             ),
             Field("limit", Kind.INTEGER, "Size of a page.", default=100, low=1, high=PAGE_MAX),
             Field("after", Kind.TEXT, "The field next of the page before."),
+            Field(
+                "bodies",
+                Kind.FLAG,
+                "Whether bodies and properties are given. Without them a page is several times as "
+                "fast.",
+                default=True,
+            ),
         ),
     ),
     Operation("POST", "/timers/{id}/recall", recall_timer, (_TOPIC,)),

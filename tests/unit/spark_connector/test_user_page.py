@@ -43,11 +43,15 @@ def test_a_row_of_the_table_has_use_limits_default_and_meaning() -> None:
 
 
 def test_every_column_is_named_on_the_page() -> None:
-    from spark_connector.decoding import read_columns
+    from spark_connector.decoding import read_columns, timer_columns
     from spark_connector.writing import write_columns
 
     words = set(re.findall(r"`([a-z_]+)`", PAGE.read_text(encoding="utf-8")))
-    assert {*read_columns._TYPES, *write_columns._KINDS} - words == set()
+    assert {
+        *read_columns._TYPES,
+        *write_columns._KINDS,
+        *timer_columns.TIMER_COLUMNS,
+    } - words == set()
 
 
 def test_every_guarantee_on_the_page_names_tests_that_exist() -> None:

@@ -69,6 +69,8 @@ def test_names_with_brackets_are_shown_as_they_are() -> None:
         accepted_ms=0,
         size=1,
         kind=TimerKind.MS,
+        tags=None,
+        recall_time_ms=None,
         read=lambda: None,
     )
     line = Listed(pending, Whereabouts.HOP, level=0, offset=0, size=1)

@@ -62,7 +62,7 @@ def test_each_row_is_told_what_is_wrong_with_it(broker: EmbeddedBroker) -> None:
         [None, "U", None, None, None, None], [good, good, late, "no handle", None, away]
     )
     rows = found.to_pylist()
-    assert statuses(rows) == ["RECALLED", "REFUSED", "REFUSED", "REFUSED", "NO_HANDLE", "FAILED"]
+    assert statuses(rows) == ["RECALLED", "REFUSED", "TOO_LATE", "REFUSED", "NO_HANDLE", "FAILED"]
     assert "604" in str(rows[2]["problem"])
     assert "broker-z" in str(rows[5]["problem"])
     assert rows[0]["problem"] is rows[4]["problem"] is None

@@ -19,6 +19,7 @@ from spark_connector.options.parsing import HiddenOptions
 from spark_connector.options.positions import Start
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.table import OPTIONS, TABLE
+from spark_connector.options.timer_options import TimerOptions
 from spark_connector.options.write_options import WriteOptions, write_options
 
 READ = {"nameServer": "a:1;b:2", "subscribe": "T"}
@@ -115,7 +116,9 @@ def test_what_is_wrong_is_named(extra: dict[str, str], error: str) -> None:
         ({"tags": "a|b"}, "has no vertical bar"),
         ({"topic": "a b"}, "option topic: .*illegal characters"),
         ({"onInvalidRow": "topic", "invalidRowTopic": "a b"}, "option invalidRowTopic: "),
-        ({"replayGuard": "g"}, "is for streaming writes"),
+        ({"replayGuard": "g"}, "of a batch write needs batchId"),
+        ({"batchId": "1"}, "batchId needs replayGuard"),
+        ({"replayGuard": "g", "batchId": "4294967295"}, "batchId = '4294967295'"),
     ],
 )
 def test_what_is_wrong_in_a_write_is_named(extra: dict[str, str], error: str) -> None:
@@ -284,8 +287,11 @@ COMPOSED = {
 """Fields that are made of options of other names."""
 
 
+KINDS: tuple[type, ...] = (ReadOptions, WriteOptions, TimerOptions, Connection)
+
+
 def test_every_option_is_a_field_of_its_name_or_a_part_of_one() -> None:
-    there = {one.name for kind in (ReadOptions, WriteOptions, Connection) for one in fields(kind)}
+    there = {one.name for kind in KINDS for one in fields(kind)}
     assert COMPOSED.keys() <= there
     composed = {name for names in COMPOSED.values() for name in names}
     assert [

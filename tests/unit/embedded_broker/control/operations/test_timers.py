@@ -41,6 +41,21 @@ def test_timers_are_chosen_by_time_and_kind(broker: EmbeddedBroker, control: Htt
     assert "milliseconds" in told["limit"]
 
 
+def test_a_page_may_begin_at_a_time_and_leave_bodies_out(
+    broker: EmbeddedBroker, control: HttpPeer
+) -> None:
+    start = broker.clock.now_ms
+    sent = [broker.send("T", b"x", delay=number, tags="red") for number in (1, 2, 3)]
+    page = control.get("/timers", since=start + 2_000, bodies="false", limit=1)
+    (one,) = page["timers"]
+    assert (one["msg_id"], one["tags"]) == (sent[1].msg_id, "red")
+    assert one["recall_handle"] == sent[1].recall_handle is not None
+    assert (one["body"], one["properties"]) == ("", {})
+    (last,) = control.get("/timers", since=start, after=page["next"])["timers"]
+    assert (last["msg_id"], last["body"]) == (sent[2].msg_id, "x")
+    assert last["properties"]["TAGS"] == "red"
+
+
 def test_a_timer_is_taken_back_once(broker: EmbeddedBroker, control: HttpPeer) -> None:
     sent = broker.send("T", b"x", delay=10)
     assert control.post(f"/timers/{sent.msg_id}/recall") == {"outcome": "recalled"}

@@ -1,0 +1,42 @@
+"""The messages of a store that wait, in due order, page by page: for programs that take them all.
+
+Answers: what `rocketmq-py timers DIRECTORY` lists, with no more in memory than one page and 33
+bytes for each message. Must not know: who asks. Read on: `pending.py` for how they are found,
+`columns.py` for their order.
+"""
+
+import os
+from collections.abc import Iterator
+
+from attrs import evolve
+
+from embedded_broker.inspector.pending import find_pending
+from embedded_broker.inspector.reader import StoreFiles
+from embedded_broker.timer.listing import NEVER_MS, Pending, Place, Wanted
+
+__all__ = ["Pending", "pending_pages"]
+
+
+def pending_pages(
+    directory: str | os.PathLike[str],
+    *,
+    topic: str | None = None,
+    since_ms: int | None = None,
+    before_ms: int | None = None,
+    limit: int,
+) -> Iterator[list[Pending]]:
+    """Look at a store and give pages of at most `limit` (from 1) messages; none where none wait.
+
+    Of a `topic` alone, due at `since_ms` or later and before `before_ms`, in epoch milliseconds.
+    Raises `StoreError` when the directory holds no store, or a file that must not be read.
+    """
+    wanted = Wanted(
+        topic=topic, before_ms=NEVER_MS if before_ms is None else before_ms, limit=limit
+    )
+    if since_ms is not None:
+        wanted = evolve(wanted, after=Place(since_ms - 1, NEVER_MS))
+    with StoreFiles.open(directory) as files:
+        source = find_pending(files)
+        while page := source.page(wanted):
+            yield page
+            wanted = evolve(wanted, after=page[-1].place)
