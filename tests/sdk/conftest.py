@@ -31,7 +31,7 @@ ROOM = Path(__file__).parent
 GUARD_S = 60.0
 """A hang guard: a real broker on a busy machine takes seconds for what takes none elsewhere."""
 REAL_GUARD_S = 180.0
-"""The same for what a real broker does later by itself, such as a third attempt of what was popped."""
+"""The same for what a real broker does later by itself, such as a third attempt in POP."""
 REAL_TEST_S = 240
 """The most that a test may take there: a restart, and the lock of a vanished member."""
 LEASE_S = 61.0
