@@ -31,4 +31,4 @@ def test_a_real_proxy_answers_wrong_calls_as_the_strict_endpoint_does(tmp_path: 
         )
         life.enter_context(stage)
         told = {name: wrong.act(stage) for name, wrong in CALLS.items()}
-    assert told == {name: wrong.proxys for name, wrong in CALLS.items()}
+    assert told == {name: wrong.theirs for name, wrong in CALLS.items()}

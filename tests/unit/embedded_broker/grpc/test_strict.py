@@ -42,7 +42,7 @@ def test_a_wrong_call_is_told_what_is_wrong() -> None:
 def test_a_strict_endpoint_answers_as_the_proxy_does() -> None:
     with staged(GrpcOptions(long_polling=1, strict="5.3.3")) as (_, stage):
         told = {name: wrong.act(stage) for name, wrong in CALLS.items()}
-    assert told == {name: wrong.proxys for name, wrong in CALLS.items()}
+    assert told == {name: wrong.theirs for name, wrong in CALLS.items()}
 
 
 @pytest.mark.case("G17")

@@ -289,7 +289,7 @@ class Wrong:
     proxy: Answer | None = None
 
     @property
-    def proxys(self) -> Answer:
+    def theirs(self) -> Answer:
         """What the proxy answers."""
         return self.ours if self.proxy is None else self.proxy
 
