@@ -203,9 +203,9 @@ def test_a_topic_of_the_most_queues_is_walked_in_turns(
 
 
 def test_a_broker_that_indexes_much_for_a_query_serves_others_meanwhile(
-    hostile_ground: tuple[EmbeddedBroker, DoorWatch],
+    large_ground: tuple[EmbeddedBroker, DoorWatch],
 ) -> None:
-    broker, watch = hostile_ground
+    broker, watch = large_ground
     fields = send_fields(TOPIC, {"KEYS": "key"})
     for _ in range(3000):
         ask(broker, RequestCode.SEND_MESSAGE_V2, Case("", fields, b"b" * 100))

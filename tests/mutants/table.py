@@ -176,9 +176,9 @@ RECALL = (
     ),
     _mutant(
         "R2",
-        "embedded_broker/core/produce.py",
-        "            int(properties[Prop.TIMER_OUT_MS]) + 1,",
-        "            int(properties[Prop.TIMER_OUT_MS]),",
+        TIMER + "request.py",
+        "    return int(out) + 1 if out.isdecimal()",
+        "    return int(out) if out.isdecimal()",
     ),
     _mutant(
         "R4-5",
