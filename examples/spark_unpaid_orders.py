@@ -160,7 +160,7 @@ def program() -> int:
         print(f"recalls: {dict(shop.recalls)}")
     return checked(
         ("cancellations that wait", len(unpaid), waiting),
-        ("recalls", {"RECALLED": rows - len(unpaid), "REFUSED": 1}, dict(shop.recalls)),
+        ("recalls", {"RECALLED": rows - len(unpaid), "TOO_LATE": 1}, dict(shop.recalls)),
         ("cancelled orders are the unpaid ones", True, set(canceller.cancelled) == unpaid),
         ("cancelled once", len(unpaid), canceller.cancelled.total()),
     )
