@@ -151,7 +151,8 @@ def test_time_moves_when_the_tasks_of_a_loop_wait_for_it(
 
     async def main() -> None:
         for number in range(3):
-            delayed = Message(rocketmq_topic, b"%d" % number, delay=SECOND)
+            delayed = Message(rocketmq_topic, b"%d" % number)
+            delayed.set_delay_time_level(1)
             await asyncio.gather(rocketmq_aio_producer.send(delayed))
             await arrived.aio.expect(b"%d" % number, within=LATE)
 
