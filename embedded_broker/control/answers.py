@@ -27,14 +27,13 @@ _PLAIN: Final[dict[type, dict[str, str]]] = {
     object: {},
     type(None): {"type": "null"},
 }
-_AS_IT_IS: Final = frozenset({str, int, float, bool, type(None)})
 _TEXT_OR_NULL: Final = {"type": ["string", "null"]}
 _BASE64: Final = {"type": "string", "contentEncoding": "base64"}
 
 
 def to_json(value: object) -> Json:
     """Give a value as what JSON can hold."""
-    if type(value) in _AS_IT_IS or isinstance(value, str | int | float):
+    if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, datetime):
         told = value.astimezone(UTC).isoformat(timespec="milliseconds")
@@ -55,14 +54,12 @@ def to_json(value: object) -> Json:
 def _object(value: Any) -> dict[str, Json]:  # Any: of an attrs class
     told: dict[str, Json] = {}
     for one in attrs.fields(type(value)):
-        name, item = one.name, getattr(value, one.name)
-        if type(item) in _AS_IT_IS:
-            told[name] = item
-        elif isinstance(item, bytes):
-            told[name] = _text(item)
-            told[f"{name}_base64"] = b64encode(item).decode()
+        item = getattr(value, one.name)
+        if isinstance(item, bytes):
+            told[one.name] = _text(item)
+            told[f"{one.name}_base64"] = b64encode(item).decode()
         else:
-            told[name] = to_json(item)
+            told[one.name] = to_json(item)
     return told
 
 

@@ -40,6 +40,7 @@ PORTS_TRIED: Final = 3
 """A port that was free may be somebody else's when a server asks for it, a second later."""
 LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = range(15_000, 32_000)
+"""Where servers listen: below the ports that Linux, macOS and Windows give to connections."""
 PORT_GAP: Final = 3
 """A broker also takes the two ports below its own, for its fast clients."""
 
@@ -145,11 +146,11 @@ def free_ports(count: int, *, gap: int = PORT_GAP) -> list[int]:
     """
     found: list[int] = []
     for port in SystemRandom().sample(PORTS, len(PORTS)):
-        if len(found) == count:
-            return sorted(found)
         is_apart = all(abs(port - one) >= gap for one in found)
         if is_apart and all(map(_is_free, range(port - gap + 1, port + 1))):
             found.append(port)
+        if len(found) == count:
+            return sorted(found)
     raise BackendError(f"there are no {count} free ports from {PORTS.start} to {PORTS.stop - 1}")
 
 

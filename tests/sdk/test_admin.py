@@ -540,9 +540,13 @@ def test_the_offset_of_a_delay_level_moves_with_its_messages(
     broker_name: str,
     forward: Forward,
 ) -> None:
+    def offset() -> int:
+        return admin.delay_offsets(broker_name)[broker_name].get(1, 0)
+
     before = admin.delay_offsets()[broker_name].get(1, 0)
     rocketmq_producer.send(Message(rocketmq_topic, b"x").set_delay_time_level(1))
-    forward(lambda: admin.delay_offsets(broker_name)[broker_name].get(1, 0) > before)
+    forward(lambda: offset() > before)
+    assert offset() == before + 1
 
 
 # --- asyncio -------------------------------------------------------------------------------

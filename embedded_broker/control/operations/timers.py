@@ -21,7 +21,7 @@ from rocketmq_py.errors import ConfigError
 
 @frozen(kw_only=True)
 class WaitingTimer:
-    """One message that waits for its time; body and properties as stored, empty when gone."""
+    """One message that waits for its time; empty: body and properties not asked for, or gone."""
 
     msg_id: str
     topic: str

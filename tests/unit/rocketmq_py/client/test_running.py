@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from rocketmq_py.client import running
 from rocketmq_py.client.life import Life
 from rocketmq_py.client.running import SIGNALS, Foreground
 from rocketmq_py.errors import (
@@ -139,7 +140,9 @@ def test_what_is_shut_down_while_it_is_to_be_kept_alive_is_not(
 
     monkeypatch.setattr(threading.Thread, "start", begin)
     receiver.keep_alive()
+    assert not receiver.is_running
     until(lambda: not keepers())
+    assert not running._kept_alive
 
 
 def test_a_system_without_a_thread_keeps_nothing_alive(monkeypatch: pytest.MonkeyPatch) -> None:
