@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -26,7 +26,7 @@ from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
-from embedded_broker.settings.grpc import GrpcOptions
+from embedded_broker.settings.grpc import GrpcOptions, Strictness
 from embedded_broker.store.open_files import raise_descriptor_limit
 from rocketmq_py import __version__
 from rocketmq_py.errors import ConfigError, RocketMQError
@@ -57,6 +57,7 @@ class ClockChoice(StrEnum):
         return VirtualClock(rate=1 if self is ClockChoice.FLOWING else 0)
 
 
+NamesrvPort = Annotated[int, typer.Option(help="Port of the name server. 0 takes a free one.")]
 BrokerPort = Annotated[
     int | None,
     typer.Option(
@@ -117,6 +118,13 @@ GrpcPort = Annotated[
         show_default="no gRPC",
     ),
 ]
+GrpcStrict = Annotated[
+    str | None,
+    typer.Option(
+        help="Answer gRPC clients with the codes of RocketMQ's proxy of this release: 5.3.3.",
+        show_default="codes that tell what is wrong",
+    ),
+]
 ControlToken = Annotated[
     str | None,
     typer.Option(
@@ -152,9 +160,7 @@ def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
 def serve(
     context: typer.Context,
     *,
-    namesrv_port: Annotated[
-        int, typer.Option(help="Port of the name server. 0 takes a free one.")
-    ] = DEFAULT_NAMESRV_PORT,
+    namesrv_port: NamesrvPort = DEFAULT_NAMESRV_PORT,
     broker_port: BrokerPort = None,
     store: StoreFolder = None,
     conf: Annotated[
@@ -178,6 +184,7 @@ def serve(
     tls: TlsFile = None,
     clock: ClockOption = ClockChoice.WALL,
     grpc_port: GrpcPort = None,
+    grpc_strict: GrpcStrict = None,
     control_port: ControlPort = None,
     control_token: ControlToken = None,
     control_token_file: ControlTokenFile = None,
@@ -208,7 +215,7 @@ def serve(
             acl=acl,
             tls=tls,
             clock=clock.make(),
-            grpc=grpc_options(grpc_port),
+            grpc=grpc_options(grpc_port, grpc_strict),
             control=control_port is not None,
             control_port=control_port or 0,
             control_token=token,
@@ -221,9 +228,11 @@ def serve(
     _tell_unsaved(unsaved)
 
 
-def grpc_options(port: int | None) -> bool | GrpcOptions:
-    """Say what `--grpc-port` asks for."""
-    return False if port is None else GrpcOptions(port=port)
+def grpc_options(port: int | None, strict: str | None) -> bool | GrpcOptions:
+    """Say what `--grpc-port` and `--grpc-strict` ask for."""
+    if port is None and strict is not None:
+        raise ConfigError("--grpc-strict", strict, "set only together with --grpc-port")
+    return False if port is None else GrpcOptions(port=port, strict=cast("Strictness", strict))
 
 
 def _tell_ignored(settings: ConfFile) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded_broker.cli.serve import ClockChoice, settings_of
+from embedded_broker.cli.serve import ClockChoice, grpc_options, settings_of
+from embedded_broker.settings.grpc import GrpcOptions
 from rocketmq_py import DefaultMQProducer, Message, SendStatus, __version__
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
@@ -79,6 +80,16 @@ def test_it_serves_grpc_clients_where_that_is_asked_for() -> None:
         taken = run_to_the_end("--grpc-port", port)
         assert taken.returncode == 1
         assert f"--grpc-port: setting address = '127.0.0.1:{port}'" in taken.stderr
+
+
+def test_whose_codes_grpc_clients_get_is_an_option() -> None:
+    assert grpc_options(8081, "5.3.3") == GrpcOptions(port=8081, strict="5.3.3")
+    assert grpc_options(8081, None) == GrpcOptions(port=8081)
+    with pytest.raises(ConfigError, match="--grpc-port"):
+        grpc_options(None, "5.3.3")
+    refused = run_to_the_end("--grpc-port", "0", "--grpc-strict", "5.4.0")
+    assert refused.returncode == 1
+    assert "grpc strict = '5.4.0'" in refused.stderr
 
 
 SIGNAL_INSIDE_THE_WAIT = """
