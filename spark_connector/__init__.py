@@ -9,7 +9,8 @@ Pure Python: no JAR. Needs what the extra ``spark`` brings: PySpark 4, pyarrow, 
     copies = spark_connector.for_write(rows).write.format("rocketmq")
     copies.options(nameServer="host:9876", topic="U").mode("append").save()
 
-`send` and `recall` write and take back with an answer for each row, `offsets` shows where queues
+`send`, `send_back` and `recall` write and take back with an answer for each row, `replay` spaces
+messages as they were, `offsets` shows where queues
 stand, `lag` how far a query is behind, `batch_figures` what a micro-batch did. Importing this
 package imports no Spark. Files for reading on: ``options/`` every option,
 ``decoding/read_columns.py`` the columns of a read, ``writing/write_columns.py`` those of a write.
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_connector.frames.batch_log import BatchFigures, BatchLog, batch_figures
-    from spark_connector.frames.copies import dedupe, for_write
+    from spark_connector.frames.copies import dedupe, for_write, replay
     from spark_connector.frames.lag import Lag, lag
     from spark_connector.frames.queue_offsets import offsets
-    from spark_connector.frames.send_recall import recall, send
+    from spark_connector.frames.send_recall import recall, send, send_back
 
 __all__ = [
     "BatchFigures",
@@ -39,7 +40,9 @@ __all__ = [
     "offsets",
     "recall",
     "register",
+    "replay",
     "send",
+    "send_back",
 ]
 
 _HOMES = {
@@ -52,7 +55,9 @@ _HOMES = {
     "lag": "lag",
     "offsets": "queue_offsets",
     "recall": "send_recall",
+    "replay": "copies",
     "send": "send_recall",
+    "send_back": "send_recall",
 }
 """Which module of ``frames`` each name is imported from, when it is first used."""
 

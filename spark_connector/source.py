@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_connector.decoding.read_columns import ddl_of
+from spark_connector.decoding.read_columns import DEFAULT_COLUMNS, OF_RETRIES, ddl_of
 from spark_connector.decoding.timer_columns import timer_ddl
 from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.parsing import HiddenOptions, OtherUseError
@@ -75,8 +75,10 @@ class RocketMQDataSource(DataSource):
             refuse_lacking(timers)
             return timer_ddl(timers.columns)
         options = self._checked()
+        more = OF_RETRIES if options.subscription.is_of_groups else ()
         return ddl_of(
             options.columns,
+            default=(*DEFAULT_COLUMNS, *more),
             include_headers=options.include_headers,
             corrupt=options.column_name_of_corrupt_record,
         )

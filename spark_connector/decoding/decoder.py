@@ -24,7 +24,6 @@ from spark_connector.decoding.read_columns import (
     DELIVER_NAMES,
     MS_MAX,
     PROPERTY,
-    PROPERTY_OF,
     TRANSACTION_MARK,
     US_PER_MS,
     Column,
@@ -52,7 +51,6 @@ except ImportError:  # the slow path needs no numpy and gives equal rows
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
 _NEEDS_PROPERTIES = {
-    *PROPERTY_OF,
     "message_id",
     "transaction_id",
     "deliver_at",
@@ -282,7 +280,7 @@ class Decoder:
             raise WrappedBatches
         table: PropertyTable | SameNames | None = None
         if self.tags or any(
-            one.source in _NEEDS_PROPERTIES or one.property_name for one in self.columns
+            one.source in _NEEDS_PROPERTIES or one.property_names for one in self.columns
         ):
             self.property_decodes += 1
             chosen = np.flatnonzero(regular)
@@ -364,9 +362,9 @@ class _View:
 
     def column(self, column: Column) -> pa.Array:
         """Build one column."""
-        name = column.property_name or PROPERTY_OF.get(column.source)
-        if name is not None:
-            return self.property(name)
+        names = column.property_names
+        if names:
+            return self.first_property(names)
         build = _BUILDERS[column.source]
         return build(self, column)
 
@@ -375,6 +373,14 @@ class _View:
         if self._table is None:
             raise ValueError("properties were not decoded")
         return self._table.column(name)
+
+    def first_property(self, names: tuple[str, ...]) -> pa.StringArray:
+        """Give of every row the first of these properties that it has."""
+        found = self.property(names[0])
+        for name in names[1:]:
+            if found.null_count:
+                found = pc.coalesce(found, self.property(name))
+        return found
 
     # --- columns ---------------------------------------------------------------------------------
 
@@ -426,8 +432,7 @@ class _View:
         return pa.array(texts, pa.string()).take(pa.array(codes.reshape(-1)))
 
     def deliver_at(self, column: Column) -> pa.Array:
-        found = pc.coalesce(*(self.property(name) for name in DELIVER_NAMES))
-        return _moments(_numbers(found), column)
+        return _moments(_numbers(self.first_property(DELIVER_NAMES)), column)
 
     def delay_level(self, column: Column) -> pa.Array:
         return _numbers(self.property("DELAY"), LEVEL_DIGITS_MAX).cast(column.type)

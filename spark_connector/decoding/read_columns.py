@@ -41,6 +41,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "sharding_key": ("string",),
     "deliver_at": TIMESTAMPS,
     "delay_level": ("int32",),
+    "origin_topic": ("string",),
+    "origin_message_id": ("string",),
 }
 """Column to the types it can have, the usual one first."""
 
@@ -58,6 +60,8 @@ DEFAULT_COLUMNS = (
     "store_timestamp",
     "body",
 )
+OF_RETRIES = ("origin_topic", "origin_message_id", "reconsume_times")
+"""Columns that a read of dead letters or retries has besides the default ones."""
 ALIASES = {
     "brokername": "broker_name",
     "queueid": "queue_id",
@@ -80,13 +84,15 @@ PROPERTY = "property"
 """A struct with one field for each property that is asked for, so that Spark reads the dot in
 ``property.NAME`` as that of a field."""
 PROPERTY_PREFIX = f"{PROPERTY}."
-PROPERTY_OF = {
-    "keys": "KEYS",
-    "tags": "TAGS",
-    "dedupe_id": "DEDUPE_ID",
-    "sharding_key": "__SHARDINGKEY",
+PROPERTIES_OF = {
+    "keys": ("KEYS",),
+    "tags": ("TAGS",),
+    "dedupe_id": ("DEDUPE_ID",),
+    "sharding_key": ("__SHARDINGKEY",),
+    "origin_topic": ("DLQ_ORIGIN_TOPIC", "RETRY_TOPIC"),
+    "origin_message_id": ("DLQ_ORIGIN_MESSAGE_ID", "ORIGIN_MESSAGE_ID"),
 }
-"""Columns that show one property of a message, and its name."""
+"""Columns that show a property of a message: the first one that is there."""
 
 TRANSACTION_MARK = "TRAN_MSG"
 """Property that is ``true`` for messages of transactions, whose id is then their ``UNIQ_KEY``."""
@@ -138,22 +144,26 @@ class Column:
     parts: "tuple[Column, ...]" = ()
 
     @property
-    def property_name(self) -> str | None:
-        """The message property that a ``property.NAME`` column shows."""
+    def property_names(self) -> tuple[str, ...]:
+        """The message properties of which the column shows the first one that is there."""
         if self.source.startswith(PROPERTY_PREFIX):
-            return self.source[len(PROPERTY_PREFIX) :]
-        return None
+            return (self.source[len(PROPERTY_PREFIX) :],)
+        return PROPERTIES_OF.get(self.source, ())
 
 
 def ddl_of(
-    columns: Iterable[str], *, include_headers: bool = False, corrupt: str = "_corrupt_record"
+    columns: Iterable[str],
+    *,
+    default: Iterable[str] = DEFAULT_COLUMNS,
+    include_headers: bool = False,
+    corrupt: str = "_corrupt_record",
 ) -> str:
     """Return the Spark schema text of columns with their usual types; () means the default set.
 
     Columns ``property.NAME`` become fields of one column `PROPERTY`. ``corrupt`` is the name of the
     column of what cannot be decoded. Raises `SchemaError` for an unknown column.
     """
-    names = list(columns) or list(DEFAULT_COLUMNS)
+    names = list(columns) or list(default)
     sources = [source_of(name, corrupt) for name in names]
     if include_headers and "properties" not in sources:
         names.append("properties")

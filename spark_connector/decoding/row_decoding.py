@@ -8,13 +8,7 @@ import json
 
 from rocketmq_py import BodyTooLargeError, ClientConfig, MessageExt, RemotingCommandException
 from rocketmq_py.raw import RawMessages
-from spark_connector.decoding.read_columns import (
-    DELIVER_NAMES,
-    MS_MAX,
-    PROPERTY_OF,
-    TRANSACTION_MARK,
-    Column,
-)
+from spark_connector.decoding.read_columns import DELIVER_NAMES, MS_MAX, TRANSACTION_MARK, Column
 
 RECORD_SIZE_MIN = 91
 PLACE_SIZE = 28
@@ -126,11 +120,11 @@ def value_of(
     attribute = _ATTRIBUTES.get(source)
     if attribute is not None:
         return getattr(message, attribute)
-    name = column.property_name or PROPERTY_OF.get(source)
-    if name is not None:
-        return message.properties.get(name)
+    names = column.property_names
+    if names:
+        return _first(message.properties, names)
     if column.parts:
-        return {one.name: message.properties.get(str(one.property_name)) for one in column.parts}
+        return {one.name: _first(message.properties, one.property_names) for one in column.parts}
     match source:
         case "topic":
             return topic
@@ -148,7 +142,7 @@ def value_of(
             marked = message.properties.get(TRANSACTION_MARK, "").lower() == "true"
             return message.properties.get("UNIQ_KEY") if marked else None
         case "deliver_at":
-            return _moment(column, _deliver_at(message.properties))
+            return _moment(column, _number(_first(message.properties, DELIVER_NAMES)))
         case "delay_level":
             return _number(message.properties.get("DELAY"), LEVEL_DIGITS_MAX)
         case _:
@@ -177,11 +171,8 @@ def _moment(column: Column, milliseconds: int | None) -> int | None:
     return bounded * 1_000  # a timestamp[us] is built from its number
 
 
-def _deliver_at(properties: dict[str, str]) -> int | None:
-    for name in DELIVER_NAMES:
-        if name in properties:
-            return _number(properties[name])
-    return None
+def _first(properties: dict[str, str], names: tuple[str, ...]) -> str | None:
+    return next((properties[name] for name in names if name in properties), None)
 
 
 def _number(text: str | None, digits_max: int = DIGITS_MAX) -> int | None:

@@ -1,10 +1,10 @@
 """How rows of a DataFrame are sent, or taken back, with an answer for each row.
 
-`send` is a write that also gives the places and recall handles of what it stored, `recall` takes
-delayed messages back by these handles. Both run once, when called: a frame that sent whenever it
-was looked at would send again with every count and every retry of a later step. Must not know
-requests. Read on: ``writing/row_answers.py`` for the columns, ``recalling.py`` for what a task
-does.
+`send` is a write that also gives the places and recall handles of what it stored, `send_back` one
+of dead letters, and `recall` takes delayed messages back by their handles. All run once, when
+called: a frame that sent whenever it was looked at would send again with every count and every
+retry of a later step. Must not know requests. Read on: ``writing/row_answers.py`` for the columns,
+``recalling.py`` for what a task does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rocketmq_py import RocketMQError
+from spark_connector.decoding.read_columns import PLACE
 from spark_connector.errors import InvalidRowError, OptionError, SchemaError
+from spark_connector.frames.copies import copied
 from spark_connector.frames.recalling import OUTCOME_FIELDS, Recaller
 from spark_connector.frames.row_calls import (
     Fields,
@@ -71,6 +73,36 @@ def send(frame: DataFrame, **options: object) -> DataFrame:
     done = once(frame.select(*kept, answers.alias("_sent")))
     _raise_failure(done)
     return done.select(*kept, *_fields(FIELDS, "_sent"))
+
+
+def send_back(frame: DataFrame, **options: object) -> DataFrame:
+    """Send dead letters to the topics that they came from, now, and return one row about each.
+
+    ``frame`` is a read with ``deadLettersOf`` and ``includeHeaders``, or any with the columns
+    ``origin_topic``, ``message_id`` and those of `for_write`. Each message keeps body, keys, tags,
+    flag, user properties and its id, so that listeners which remember ids know it. Every group that
+    subscribes to the topic gets it, not only the one that had given up. The dead letter stays where
+    it is. Options are those of a write, but neither ``topic`` nor ``extraColumns``; ``delayMs``
+    makes them wait.
+
+    The result is that of `send`, with a column ``dead_letter`` in front: a struct of the dead
+    letter's ``topic``, ``broker_name``, ``queue_id`` and ``offset``, as far as they were read.
+    Raises as `send` and `for_write` do.
+    """
+    from pyspark.sql import functions
+
+    texts = option_texts(options)
+    for name in texts:
+        if name.lower() in {"topic", "extracolumns"}:
+            raise OptionError(f"option {name} is not for send_back: use for_write, and send")
+    for name in ("origin_topic", "message_id"):
+        if name not in frame.columns:
+            raise SchemaError(f"send_back needs the column {name}, as deadLettersOf gives it")
+    place = [functions.col(name) for name in PLACE if name in frame.columns]
+    letter = [functions.struct(*place).alias("dead_letter")] if place else []
+    sent = [functions.col("origin_topic").alias("topic"), functions.col("message_id")]
+    ready = frame.select(*letter, *sent, *copied(frame, "send_back"))
+    return send(ready, **texts, extraColumns="ignore")
 
 
 def recall(frame: DataFrame, **options: object) -> DataFrame:

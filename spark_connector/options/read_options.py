@@ -20,6 +20,8 @@ from spark_connector.options.instants import checked_ms
 from spark_connector.options.parsing import Given
 from spark_connector.options.positions import Start, check_order, parse_start, user_positions
 
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
 _T = TypeVar("_T")
 _FORMS = {
     "requiredQueues": '8 or {"topic":8}',
@@ -34,6 +36,8 @@ class Subscription:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: frozenset[MessageQueue] | None = None
+    is_of_groups: bool = False
+    """The topics are those of dead letters or retries, which exist from the first one on."""
 
 
 @frozen
@@ -152,12 +156,16 @@ def _subscription(given: Given) -> Subscription:
     topics = _list(subscribe or topic)
     pattern = given.value("subscribePattern")
     assign = given.value("assign")
-    chosen = [bool(topics), pattern is not None, assign is not None]
+    dead, retried = _list(given.value("deadLettersOf")), _list(given.value("retriesOf"))
+    chosen = [bool(topics), pattern is not None, assign is not None, bool(dead), bool(retried)]
     if sum(chosen) != 1:
         raise OptionError(
-            "give exactly one of subscribe (or topic), subscribePattern and assign; "
-            f"{sum(chosen)} are given"
+            "give exactly one of subscribe (or topic), subscribePattern, assign, deadLettersOf and "
+            f"retriesOf; {sum(chosen)} are given"
         )
+    if dead or retried:
+        of_groups = [DLQ_PREFIX + one for one in dead] + [RETRY_PREFIX + one for one in retried]
+        return Subscription(tuple(of_groups), is_of_groups=True)
     if pattern is not None:
         try:
             re.compile(pattern)

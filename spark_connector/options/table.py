@@ -86,6 +86,11 @@ subscribePattern (BS; text) = unset
     topics that are created later. Retry and dead letter topics never match.
 assign (BS; JSON) = unset
     Single queues to read, `{"topic":{"broker-a":[0,1]}}`.
+deadLettersOf (BS; text) = unset
+    In place of a topic: consumer groups, separated by commas, whose dead letters are read. A group
+    that has none yet has no such topic, and is read as empty.
+retriesOf (BS; text) = unset
+    The same for the messages that came to these groups again, those that still wait not among them.
 subExpression (BS; text) = unset
     Tags to read, `TagA || TagB`. The broker leaves out all other messages. Unset: all messages.
 sqlExpression (BS; text) = unset

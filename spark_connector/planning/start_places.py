@@ -27,7 +27,7 @@ Bounds = dict[MessageQueue, QueueBounds]
 
 
 def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool = True) -> list[str]:
-    """Return the topics of a subscription now; a pattern may match none yet.
+    """Return the topics of a subscription now; a pattern and ``deadLettersOf`` may have none yet.
 
     With ``is_patient`` false the name server is asked once, not as often as the options say.
 
@@ -35,14 +35,16 @@ def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool =
     name.
     """
     subscription = options.subscription
-    if subscription.pattern is None:
+    if subscription.pattern is None and not subscription.is_of_groups:
         return sorted(subscription.topics or {one.topic for one in subscription.assigned or ()})
-    pattern = re.compile(subscription.pattern)
     names = (
         retrying(options, "listing the topics", access.topic_names)
         if is_patient
         else access.topic_names()
     )
+    if subscription.pattern is None:
+        return sorted(set(subscription.topics).intersection(names))
+    pattern = re.compile(subscription.pattern)
     own = RawMessages.is_system_topic
     return [
         name

@@ -17,6 +17,7 @@ from attrs import define, evolve, field
 
 from rocketmq_py import MessageQueue
 from rocketmq_py.raw import RawMessages
+from spark_connector.options.read_options import RETRY_PREFIX
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.encoding import ITEM_OVERHEAD, Encoded, fixed_width
 from spark_connector.writing.queue_choice import Places
@@ -26,7 +27,6 @@ try:
 except ImportError:  # `Encoder` says what is missing
     np = None
 
-RETRY_PREFIX = "%RETRY%"
 RUNS_IN_FLIGHT = 2
 """Messages of their own leave in so many parts of what may be under way."""
 Array = Any  # numpy arrays: numpy's types are not read by the type checker

@@ -21,7 +21,7 @@ def test_chosen_properties_are_fields_of_one_column() -> None:
     assert ddl_of(chosen) == f"`property` STRUCT<{fields}>, `offset` BIGINT"
     kind = pa.struct([("userId", pa.string()), ("b", pa.string())])
     (column,) = projection(pa.schema([("Property", kind)]))
-    assert [one.property_name for one in column.parts] == ["userId", "b"]
+    assert [one.property_names for one in column.parts] == [("userId",), ("b",)]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_names_of_kafka_and_of_the_old_connector_are_known() -> None:
 
 def test_property_names_keep_their_case() -> None:
     (column,) = projection(pa.schema([("property.userId", pa.string())]))
-    assert column.property_name == "userId"
+    assert column.property_names == ("userId",)
 
 
 @pytest.mark.parametrize(
