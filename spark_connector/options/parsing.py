@@ -36,6 +36,17 @@ KAFKAS = {
     "kafka.acks": "acceptstatus",
 }
 """Options of Spark's Kafka source and sink that have another name here."""
+OLD_CONNECTORS = {
+    "group": "groupid",
+    "consumer.group": "groupid",
+    "consumer.topic": "topic",
+    "consumer.tag": "subexpression",
+    "consumer.offset.reset.to": "startingoffsets",
+    "pull.max.batch.size": "pullbatchsize",
+    "pull.timeout.ms": "pulltimeoutms",
+    "pull.max.speed.per.partition": "maxoffsetspertrigger",
+}
+"""Options of rocketmq-spark that have another name here."""
 IGNORED = ("provider", "owner", "checkpointlocation", "queryname", "outputmode")
 """Keys that Spark adds: those of CREATE TABLE (besides ``option.NAME``), and a query's own."""
 
@@ -135,7 +146,7 @@ class Given:
     def _nearest(self, name: str) -> str:
         known = {key: key for key, one in OPTIONS.items() if self._use in one.uses}
         known |= {alias: key for alias, key in ALIASES.items() if key in known}
-        known |= {kafkas: key for kafkas, key in KAFKAS.items() if key in known}
+        known |= {theirs: key for theirs, key in (KAFKAS | OLD_CONNECTORS).items() if key in known}
         near = [name] if name in known else difflib.get_close_matches(name, known, n=1)
         return f": did you mean {OPTIONS[known[near[0]]].name}?" if near else ""
 

@@ -63,7 +63,7 @@ def stream(
     """A stream of topic T from its beginning, that looks at routes and ends often."""
     given = {"nameServer": server.namesrv_addr, "startingOffsets": "earliest"}
     given |= {"offsetPollIntervalMs": "20", "routeRefreshMs": "50"}
-    if "subscribePattern" not in options:
+    if options.keys().isdisjoint({"subscribePattern", "deadLettersOf"}):
         given["subscribe"] = "T"
     return spark.readStream.format("rocketmq").options(**(given | options)).load()
 

@@ -3,65 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import spark_connector
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import (
-    ConsumeConcurrentlyContext,
-    ConsumeConcurrentlyStatus,
-    ConsumeFromWhere,
-    DefaultMQProducer,
-    DefaultMQPushConsumer,
-    Message,
-    MessageExt,
-)
 from spark_connector.errors import OptionError, SchemaError
+from tests.spark.letters import DEAD, GROUP, give_up
+from tests.spark.queries import Seen, logged, running, stream, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-GROUP = "billing"
-DEAD = "%DLQ%" + GROUP
 
 
 def read(spark: SparkSession, broker: EmbeddedBroker, **options: object) -> DataFrame:
     reader = spark.read.format("rocketmq").option("nameServer", broker.namesrv_addr)
     return reader.options(**{name: str(value) for name, value in options.items()}).load()
-
-
-def give_up(broker: EmbeddedBroker, *, retries: int = 0) -> list[str]:
-    """Send two messages to a group that fails until they are dead letters; return their ids."""
-    broker.topics.create("Invoices")
-    with DefaultMQProducer("makers", namesrv_addr=broker.namesrv_addr) as producer:
-        sent = [
-            producer.send(
-                Message("Invoices", b"%d" % one, tags="new", keys=f"k{one}", properties={"a": "b"})
-            )
-            for one in range(2)
-        ]
-    tried: list[str] = []
-
-    def listener(
-        messages: list[MessageExt], _context: ConsumeConcurrentlyContext
-    ) -> ConsumeConcurrentlyStatus:
-        tried.extend(one.msg_id for one in messages)
-        return ConsumeConcurrentlyStatus.RECONSUME_LATER
-
-    consumer = DefaultMQPushConsumer(
-        GROUP,
-        namesrv_addr=broker.namesrv_addr,
-        max_reconsume_times=retries,
-        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-    )
-    consumer.subscribe("Invoices")
-    consumer.register_message_listener(listener)
-    with consumer:
-        broker.clock.run(timedelta(minutes=1))
-    assert len(tried) == 2 * (retries + 1)
-    return [one.msg_id for one in sent]
 
 
 def test_a_group_without_dead_letters_is_read_as_empty(
@@ -108,20 +67,15 @@ def test_retries_are_read_when_they_came(spark: SparkSession, broker: EmbeddedBr
 
 
 def test_a_stream_of_dead_letters_may_begin_before_the_first_one(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Any
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    reader = spark.readStream.format("rocketmq").option("nameServer", broker.namesrv_addr)
-    reader = reader.options(deadLettersOf=GROUP, startingOffsets="earliest", routeRefreshMs=1)
-    writer = reader.load().writeStream.format("memory").queryName("letters")
-    query = writer.option("checkpointLocation", str(tmp_path)).start()
-    try:
-        query.processAllAvailable()
-        assert spark.table("letters").count() == 0
+    frame, seen = stream(spark, broker, deadLettersOf=GROUP), Seen()
+    with running(frame, tmp_path, seen) as query:
+        until(broker, query, lambda: logged(tmp_path, "commits") == [0])
         give_up(broker)
-        query.processAllAvailable()
-        assert spark.table("letters").count() == 2
-    finally:
-        query.stop()
+        until(broker, query, lambda: len(seen.rows) >= 2)
+    assert seen.bodies == ["0", "1"]
+    assert {row.topic for row in seen.rows} == {DEAD}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 import spark_connector
 from embedded_broker import EmbeddedBroker, VirtualClock
 from tests.pages import blocks_of
+from tests.spark.letters import give_up
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,8 +79,9 @@ def test_the_page_for_users_of_the_connector_works_from_its_top_to_its_end(
     spark: SparkSession, controlled: EmbeddedBroker, tmp_path: Path
 ) -> None:
     broker = controlled
-    for topic in ("Orders", "Reminders", "Copies"):
+    for topic in ("Orders", "Reminders", "Copies", "Rehearsal", "Archive"):
         broker.topics.create(topic)
+    give_up(broker, tags="invoice")
     broker.send("Orders", b"one", tags="new", keys="k")
     broker.send("Orders", b"two", tags="new", keys="k")
     given: dict[str, Any] = {
@@ -88,6 +90,8 @@ def test_the_page_for_users_of_the_connector_works_from_its_top_to_its_end(
         "control": broker.control_url.removeprefix("http://"),
         "token": TOKEN,
         "folder": tmp_path,
+        "began": "2020-01-01T00:00:00Z",
+        "ended": "2999-01-01T00:00:00Z",
     }
     try:
         run(blocks_of("spark_connector/README.md"), given)
@@ -100,4 +104,10 @@ def test_the_page_for_users_of_the_connector_works_from_its_top_to_its_end(
     copied = [message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("Copies")]
     assert len(set(copied)) == 2
     assert {bytes(row.body) for row in given["once"].collect()} == {b"one", b"two"}
+    assert [row.status for row in given["answers"].collect()] == ["SEND_OK"] * 2
+    assert given["failed"].collect() == []
+    assert len(broker.messages.in_topic("Invoices")) == 4
+    assert {one.body for one in broker.messages.in_topic("Archive")} == {b"one", b"two"}
+    broker.clock.advance(20)
+    assert {one.body for one in broker.messages.in_topic("Rehearsal")} == {b"one", b"two"}
     assert sorted(bytes(row.body) for row in given["ordered"].collect()) == [b"one", b"two"]

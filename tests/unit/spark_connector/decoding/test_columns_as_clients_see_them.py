@@ -60,6 +60,10 @@ def end(message: MessageExt) -> int:
     return int(message.properties["MAX_OFFSET"])
 
 
+def first_of(message: MessageExt, *names: str) -> str | None:
+    return next((message.properties[one] for one in names if one in message.properties), None)
+
+
 SHOWN: dict[str, Shown] = {
     "topic": lambda m: m.topic,
     "broker_name": lambda m: m.broker_name,
@@ -88,6 +92,8 @@ SHOWN: dict[str, Shown] = {
     "sharding_key": lambda m: m.properties.get("__SHARDINGKEY"),
     "deliver_at": lambda m: None if (at := deliver_at(m)) is None else moment(at),
     "delay_level": lambda m: int(m.properties["DELAY"]) if "DELAY" in m.properties else None,
+    "origin_topic": lambda m: first_of(m, "DLQ_ORIGIN_TOPIC", "RETRY_TOPIC"),
+    "origin_message_id": lambda m: first_of(m, "DLQ_ORIGIN_MESSAGE_ID", "ORIGIN_MESSAGE_ID"),
 }
 """What a classic client shows under each column of ours, in the column's usual type."""
 
@@ -141,7 +147,10 @@ def both() -> Iterator[Both]:
         properties = {"region": "Süd", "DEDUPE_ID": "d-1", "__SHARDINGKEY": "s"}
         broker.send("T", "voll 三".encode(), tags="t", keys="k1 k2", properties=properties)
         broker.send("T", b"late", delay=5)
-        broker.send("T", b"level", properties={"DELAY": "1"})
+        tried = {"ORIGIN_MESSAGE_ID": "o", "RETRY_TOPIC": "R"}
+        broker.send("T", b"level", properties={"DELAY": "1", **tried})
+        given_up = {"DLQ_ORIGIN_TOPIC": "A", "DLQ_ORIGIN_MESSAGE_ID": "a"}
+        broker.send("T", b"dead", properties=tried | given_up)
         assert isinstance(broker.clock, VirtualClock)
         broker.clock.advance(20)
         address = broker.namesrv_addr
@@ -150,7 +159,7 @@ def both() -> Iterator[Both]:
         ) as bank:
             bank.send_message_in_transaction(Message("T", b"x" * 5000, flag=7))
             bank.send_message_in_transaction(Message("T", b"paid", keys="order"))
-        broker.wait_for(lambda b: len(b.messages.in_topic("T")) == 6)
+        broker.wait_for(lambda b: len(b.messages.in_topic("T")) == 7)
         first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
         consumer = DefaultMQPushConsumer("G", namesrv_addr=address, consume_from_where=first)
         consumer.subscribe("T", "*")
@@ -162,7 +171,7 @@ def both() -> Iterator[Both]:
 
         consumer.register_message_listener(take)
         with consumer:
-            seen = sorted((found.get(timeout=20) for _ in range(6)), key=lambda m: m.queue_offset)
+            seen = sorted((found.get(timeout=20) for _ in range(7)), key=lambda m: m.queue_offset)
         yield Both(seen, address)
 
 

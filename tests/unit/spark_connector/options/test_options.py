@@ -277,7 +277,14 @@ def test_every_option_has_a_meaning_for_its_users() -> None:
 
 
 COMPOSED = {
-    "subscription": ("subscribe", "subscribePattern", "assign", "topic"),
+    "subscription": (
+        "subscribe",
+        "subscribePattern",
+        "assign",
+        "deadLettersOf",
+        "retriesOf",
+        "topic",
+    ),
     "expression": ("subExpression", "sqlExpression"),
     "start": ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     "end": ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
