@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from rocketmq_py.clock import wall_ms
 from spark_connector.decoding.read_columns import ALIASES as READ_ALIASES
 from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.write_options import NO_PROPERTIES
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 WRITE_BACK = ("body", "keys", "tags", "flag")
 TIMES = ("store_timestamp", "born_timestamp")
-REPLAY_IN = timedelta(seconds=10)
+REPLAY_IN_MS = 10_000
 SPEED_MAX = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -75,7 +76,7 @@ def replay(
         raise OptionError(f"replay: speed = {speed!r} must be a number above 0, up to {SPEED_MAX}")
     if by not in TIMES:
         raise OptionError(f"replay: by = {by!r} must be {' or '.join(TIMES)}")
-    start_ms = _ms("start", datetime.now(UTC) + REPLAY_IN if start is None else start)
+    start_ms = wall_ms() + REPLAY_IN_MS if start is None else _ms("start", start)
     columns = copied(frame, "replay", properties=properties)
     moments = _milliseconds(frame, "replay", by)
     if first is None:
