@@ -56,7 +56,7 @@ def _instant(when: datetime) -> Json:
 def _object(names: tuple[str, ...], value: object) -> Json:
     told: dict[str, Json] = {}
     for name in names:
-        item = getattr(value, name)
+        item: object = getattr(value, name)
         if isinstance(item, bytes):
             told[name], told[f"{name}_base64"] = _text(item), b64encode(item).decode()
         else:

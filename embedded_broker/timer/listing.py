@@ -3,8 +3,8 @@
 Answers: what is known of one waiting message, which of them somebody asks for, and how they are
 walked in the order in which they are due. Must not know: wheels, slices, files: those are sources
 of waiting messages, and one walk goes through any of them. A listing never changes what it looks
-at. It is made in turns, so that the door is never held for long: `Walk.step` under the door,
-`Walk.arrange` outside of it, until `Walk.done`.
+at. It is made in turns, so that the door is never held for long: `Walk.step` under the door, until
+`Walk.done`.
 
 Read on: `wheel/listing.py`, `slices/listing.py`, `levels/listing.py` and, for files that no broker
 has open, `embedded_broker/inspector/columns.py` for the sources; for who asks,
@@ -99,14 +99,15 @@ class Wanted:
     limit: int = 100
     after: Place = BEFORE_ALL
 
+    def goes_to(self, topic: str) -> bool:
+        """Say whether timers that go to this topic are asked for."""
+        if self.topic is None:
+            return not topic.startswith(REVIVE_TOPIC_PREFIX)
+        return topic == self.topic
+
     def fits(self, one: Pending) -> bool:
         """Say whether a timer in the right span of time is asked for."""
-        if self.topic is None:
-            if one.topic.startswith(REVIVE_TOPIC_PREFIX):
-                return False
-        elif one.topic != self.topic:
-            return False
-        return self.kinds is None or one.kind in self.kinds
+        return self.goes_to(one.topic) and (self.kinds is None or one.kind in self.kinds)
 
 
 class Readable(Protocol):
@@ -121,9 +122,6 @@ class Readable(Protocol):
 class Source(ABC):
     """One place where messages wait, as one walk goes through it."""
 
-    is_arranged = True
-    """False: `arrange` must be called before the walk goes on."""
-
     def __init__(self, files: Readable) -> None:
         self._files = files
 
@@ -132,16 +130,9 @@ class Source(ABC):
         """Whether there is anything to read: a walk ends where it is closed."""
         return self._files.is_open
 
-    def begin(self, budget: Budget) -> bool:  # noqa: ARG002 - most sources stay as they are
-        """Begin a turn; True when `turns` must begin anew because something has moved."""
-        return False
-
     @abstractmethod
     def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
         """Give what waits behind `wanted.after`, in order; None where it may be interrupted."""
-
-    def arrange(self) -> None:  # noqa: B027 - most sources have nothing to do
-        """Put in order what was read; between two turns, outside the door."""
 
 
 class Walk:
@@ -161,23 +152,16 @@ class Walk:
         return self.found[0].due_ms if self.found else None
 
     def step(self, budget: Budget) -> None:
-        """Go on until the budget is used up, or `arrange` must be called. Under the door."""
-        source = self._source
-        self.done = self.done or not source.is_open
-        if source.begin(budget):
-            self._turns = source.turns(self._wanted)
+        """Go on until the budget is used up. Under the door."""
+        self.done = self.done or not self._source.is_open
         while not self.done:
             one = next(self._turns, self)
             if isinstance(one, Walk):
                 self.done = True  # nothing is left
             elif one is not None:
                 self._take(one)
-            if not source.is_arranged or budget.exhausted():
+            if budget.exhausted():
                 return
-
-    def arrange(self) -> None:
-        """Put in order what was read; between two steps, outside the door."""
-        self._source.arrange()
 
     def _take(self, one: Pending) -> None:
         wanted = self._wanted

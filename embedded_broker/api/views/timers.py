@@ -400,7 +400,6 @@ def _list(parts: BrokerParts, wanted: Wanted) -> list[Pending]:
         while not walk.done:
             with parts.door.quiet:
                 walk.step(Budget())
-            walk.arrange()
         found += walk.found
     found.sort(key=lambda one: one.place)
     return found[: wanted.limit]

@@ -17,7 +17,6 @@ def listed(rig: Rig, *, limit: int = 100, turns: int = 0, **wanted: object) -> l
         walk = rig.levels.pending(Wanted(limit=limit, after=after, **wanted))  # type: ignore[arg-type]
         while not walk.done:
             walk.step(Short(turns) if turns else Endless())
-            walk.arrange()
         found += walk.found
         if len(walk.found) < limit:
             return found

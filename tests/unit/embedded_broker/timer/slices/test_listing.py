@@ -14,7 +14,6 @@ def listed(rig: SliceRig, wanted: Wanted | None = None, *, turns: int = 0) -> li
     walk = rig.timers.pending(wanted or Wanted())
     while not walk.done:
         walk.step(Short(turns) if turns else Endless())
-        walk.arrange()
     return walk.found
 
 
