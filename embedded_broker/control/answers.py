@@ -37,15 +37,17 @@ def to_json(value: object) -> Json:
     return _writer(type(value))(value)
 
 
-@lru_cache(256)
-def _writer(kind: type) -> Callable[[Any], Json]:  # Any: a value of this type
-    """Choose how values of a type are written: once for each type."""
+def _writer_of(kind: type) -> Callable[[Any], Json]:  # Any: a value of this type
     if attrs.has(kind):
         return partial(_object, tuple(one.name for one in attrs.fields(kind)))
     for base, write in _WRITERS:
         if issubclass(kind, base):
             return write
     raise TypeError(f"{kind.__name__} has no form in JSON")
+
+
+_writer: Final[Callable[[type], Callable[[Any], Json]]] = lru_cache(256)(_writer_of)
+"""How values of a type are written, chosen once."""
 
 
 def _instant(when: datetime) -> Json:
@@ -56,11 +58,11 @@ def _instant(when: datetime) -> Json:
 def _object(names: tuple[str, ...], value: object) -> Json:
     told: dict[str, Json] = {}
     for name in names:
-        item: object = getattr(value, name)
+        item = getattr(value, name)
         if isinstance(item, bytes):
             told[name], told[f"{name}_base64"] = _text(item), b64encode(item).decode()
         else:
-            told[name] = _writer(type(item))(item)
+            told[name] = to_json(item)
     return told
 
 

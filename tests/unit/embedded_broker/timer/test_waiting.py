@@ -38,7 +38,8 @@ def test_rows_are_in_order_after_any_course_of_adding_and_removing() -> None:
     for row in expected:
         index.remove(*row)
     assert rows_of(index) == []
-    assert (len(index), index.first_due_ms) == (0, None)
+    assert len(index) == 0
+    assert index.first_due_ms is None
 
 
 def test_the_newest_copy_stays_whichever_is_told_or_leaves_last() -> None:
