@@ -59,13 +59,16 @@ def _object(names: tuple[str, ...], value: object) -> Json:
     told: dict[str, Json] = {}
     for name in names:
         item = getattr(value, name)
-        if isinstance(item, bytes):
+        if type(item) in _AS_THEY_ARE:
+            told[name] = item
+        elif isinstance(item, bytes):
             told[name], told[f"{name}_base64"] = _text(item), b64encode(item).decode()
         else:
             told[name] = to_json(item)
     return told
 
 
+_AS_THEY_ARE: Final = frozenset({str, int, float, bool, type(None)})
 _WRITERS: Final[tuple[tuple[Any, Callable[[Any], Json]], ...]] = (  # Any: a type, or several
     ((str, int, float, type(None)), lambda one: one),
     (datetime, _instant),
