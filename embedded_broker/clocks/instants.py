@@ -21,8 +21,9 @@ def instant(time_ms: int) -> datetime:
     What a sender or a file calls a time may be any number. One that no calendar has is shown as the
     earliest or the latest time that can be shown in every time zone.
     """
-    shown_ms = min(max(time_ms, EARLIEST_MS), LATEST_MS)
-    return _EPOCH + timedelta(milliseconds=shown_ms)
+    if not EARLIEST_MS <= time_ms <= LATEST_MS:
+        time_ms = min(max(time_ms, EARLIEST_MS), LATEST_MS)
+    return _EPOCH + timedelta(0, 0, 0, time_ms)
 
 
 def epoch_ms(when: datetime) -> int:

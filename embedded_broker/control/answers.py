@@ -51,8 +51,9 @@ _writer: Final[Callable[[type], Callable[[Any], Json]]] = lru_cache(256)(_writer
 
 
 def _instant(when: datetime) -> Json:
-    told = when.astimezone(UTC).isoformat(timespec="milliseconds")
-    return told.removesuffix("+00:00") + "Z"
+    if when.tzinfo is not UTC:
+        when = when.astimezone(UTC)
+    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def _object(names: tuple[str, ...], value: object) -> Json:

@@ -26,6 +26,7 @@ from rocketmq_py.protocol.properties import Prop
 
 NEVER_MS: Final = 2**63 - 1
 _STEPS_BACK: Final = 100
+_OF_LATER_COPIES: Final = frozenset({Prop.TIMER_ROOT_OFFSET, Prop.TIMER_DEL_OFFSET})
 
 
 class TimerKind(Enum):
@@ -194,6 +195,8 @@ def first_stored_ms(record: MessageRecord, read: Callable[[int], MessageRecord |
 
     `read` gives the timer at a commit-log offset.
     """
+    if not _OF_LATER_COPIES & record.properties.keys():
+        return record.store_timestamp
     for _ in range(_STEPS_BACK):
         back: int | None = root_offset(record.properties, record.commit_log_offset)
         if back == record.commit_log_offset:

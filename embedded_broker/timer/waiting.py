@@ -39,6 +39,13 @@ class WaitingIndex:
     def __len__(self) -> int:
         return sum(len(chunk[0]) for chunk in self._chunks)
 
+    def __contains__(self, place: tuple[int, int]) -> bool:
+        number, at = self._find(place)
+        if number == len(self._chunks):
+            return False
+        dues, roots, _, _ = self._chunks[number]
+        return (dues[at], roots[at]) == place
+
     @property
     def first_due_ms(self) -> int | None:
         """When the first timer leaves; None without any."""

@@ -60,8 +60,7 @@ class Waiting(NamedTuple):
 
 KIND_AT: Final = Waiting._fields.index("kind")
 OFFSET_AT: Final = Waiting._fields.index("offset_py")
-SIZE_AT: Final = Waiting._fields.index("size_py")
-"""Where an `Entry` has its kind, its message's offset and size."""
+"""Where an `Entry` has its kind and the offset of its message."""
 
 
 def _bare(entry: Waiting) -> Entry:

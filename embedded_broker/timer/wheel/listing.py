@@ -10,13 +10,14 @@ asks, the door. An index (`timer/waiting.py`) is made when somebody asks, and ke
   their hops, and marks. Nothing is done when a timer enters the wheel.
 * What leaves memory is in `DueHeap.left`.
 
-The index begins anew when the reader overtakes it, when a role changes, when a message is lost, and
-when much has left since somebody looked last: so one that nobody asks for is given up.
+Where the reader overtakes it, the index goes on from what is in memory then. It begins anew when a
+role changes, when a message is lost, and when much has left since somebody looked last: so one that
+nobody asks for is given up.
 
 Read on: `timer/listing.py` for what is given, `engine.py` (`pending`, `find`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -36,7 +37,7 @@ from embedded_broker.timer.request import delete_key, is_rootless, parse_request
 from embedded_broker.timer.waiting import WaitingIndex
 from embedded_broker.timer.wheel.change import find_copies, marked_by
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
-from embedded_broker.timer.wheel.due_heap import OFFSET_AT, SIZE_AT, Entry
+from embedded_broker.timer.wheel.due_heap import Entry, Kind
 from embedded_broker.timer.wheel.plain_timer import Destinations, plain_due_ms
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import LogEntry
@@ -58,7 +59,7 @@ class WheelListing:
         self._destinations = Destinations()
         self._marks: dict[int, dict[str, list[Mark]]] = {}
         self._memory: list[Entry] = []
-        """What was in memory when the index began, and is not in it yet."""
+        """What was in memory and is not in the index yet."""
         self._queue_offset = 0
         self._slot_ms: int | None = None
         """The slot that is read next; None when all were."""
@@ -96,12 +97,13 @@ class WheelListing:
         state = self.state
         while True:
             due_heap, queue = state.due_heap, state.queue
-            if self._is_stale():
+            if self._is_stale or self._is_overtaken:
                 if self._dequeue_get.load(Budget()):
-                    self._begin()
+                    self._look_into_memory(anew=self._is_stale)
             elif self._memory:
-                for entry in self._memory[-_AT_ONCE:]:
-                    self._note(entry[OFFSET_AT], entry[SIZE_AT])
+                for due_ms, root, offset_py, size_py, _, _, _, kind, _ in self._memory[-_AT_ONCE:]:
+                    if kind > Kind.CARRIED or (due_ms, root) not in self.index:
+                        self._note(offset_py, size_py)
                 del self._memory[-_AT_ONCE:]
             elif self._queue_offset < queue.max_offset:
                 for _ in range(min(_AT_ONCE, queue.max_offset - self._queue_offset)):
@@ -118,27 +120,42 @@ class WheelListing:
                 return
             yield
 
+    @property
     def _is_stale(self) -> bool:
+        """Whether something has happened that nobody tells of."""
         state = self.state
         return (
             state.due_heap.left is None
             or self._lost != state.lost.total()
             or self._queue_offset > state.queue.max_offset
-            or (
-                self._slot_ms is not None
-                and self._slot_ms < state.curr_read_ms + 2 * state.precision_ms
-            )
         )
 
-    def _begin(self) -> None:
-        """Begin anew; the loaded slots are complete."""
+    @property
+    def _is_overtaken(self) -> bool:
+        """Whether the reader has loaded a slot that was not read."""
+        state = self.state
+        return (
+            self._slot_ms is not None
+            and self._slot_ms < state.curr_read_ms + 2 * state.precision_ms
+        )
+
+    def _look_into_memory(self, *, anew: bool) -> None:
+        """Go on from what is in memory, which is complete; `anew` with an empty index."""
         state, due_heap = self.state, self.state.due_heap
-        self.index, self._marks = WaitingIndex(), due_heap.copy_of_marks()
-        self._memory, due_heap.left = due_heap.heap.copy(), []
-        self._queue_offset = max(state.curr_queue_offset, state.queue.min_offset)
+        if anew:
+            self.index, self._marks, due_heap.left = WaitingIndex(), {}, []
+            self._queue_offset = max(state.curr_queue_offset, state.queue.min_offset)
+            self._lost = state.lost.total()
+        for out_ms, by_key in due_heap.copy_of_marks().items():
+            for key, marks in by_key.items():
+                self._add_marks(out_ms, key, marks)
+        self._memory = due_heap.heap.copy()
         self._slot_ms = state.wheel.waiting_after(state.curr_read_ms, state.curr_read_ms)
         self._slot_pos = -1
-        self._lost = state.lost.total()
+
+    def _add_marks(self, out_ms: int, key: str, marks: Iterable[Mark]) -> None:
+        known = self._marks.setdefault(out_ms, {}).setdefault(key, [])
+        known += [mark for mark in marks if mark not in known]
 
     def _forget_marks(self) -> None:
         """Forget marks of slots out of which everything has left."""
@@ -181,10 +198,7 @@ class WheelListing:
         if request.deletes is None:
             self.index.add(state.release_ms(message), message.root, offset_py, request.real_topic)
             return
-        marks = self._marks.setdefault(request.out_ms, {}).setdefault(request.deletes, [])
-        mark = Mark.of(message.properties, offset_py)
-        if mark not in marks:
-            marks.append(mark)
+        self._add_marks(request.out_ms, request.deletes, [Mark.of(message.properties, offset_py)])
 
     # --- what is given -------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ def test_rows_are_in_order_after_any_course_of_adding_and_removing() -> None:
     expected = [(*place, offset) for place, offset in sorted(truth.items())]
     assert len(index) == len(truth) > 1000
     assert rows_of(index) == expected
+    assert all(place in index for place in truth)
+    assert not any((due_ms, 200) in index for due_ms in range(60))
     assert index.first_due_ms == expected[0][0]
     for row in expected:
         index.remove(*row)
