@@ -22,8 +22,8 @@ _PART_LEAST: Final = 16
 
 _Chunk: TypeAlias = "tuple[array[int], array[int], array[int], array[int]]"
 """Due times, first offsets, newest offsets, topics."""
-Row: TypeAlias = tuple[int, int, int]
-"""Due time, offset of the first copy, offset of the newest copy."""
+Row: TypeAlias = tuple[int, int, int, str]
+"""Due time, offset of the first copy, offset of the newest copy, topic."""
 
 
 class WaitingIndex:
@@ -121,7 +121,8 @@ class WaitingIndex:
         is_over = end < len(dues) and dues[end] >= before_ms
         end_place = Place(before_ms, -1) if is_over else Place(dues[end - 1], roots[end - 1])
         fits = {topic: wanted.goes_to(self._topics[topic]) for topic in {*topics[at:end]}}
-        columns = dues[at:end], roots[at:end], offsets[at:end]
+        names = map(self._topics.__getitem__, topics[at:end])
+        columns = dues[at:end], roots[at:end], offsets[at:end], names
         rows = list(compress(zip(*columns, strict=True), map(fits.__getitem__, topics[at:end])))
         return rows, max(after, end_place)
 

@@ -48,31 +48,100 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
 _TURNS_MAX: Final = 1000
+SHOWN: Final = (
+    "msg_id",
+    "topic",
+    "queue_id",
+    "due_at",
+    "accepted_at",
+    "rolls",
+    "keys",
+    "size",
+    "kind",
+    "tags",
+    "recall_handle",
+)
+"""What a listing shows of a timer."""
 
 
-@frozen(kw_only=True)
+@frozen(repr=False)
 class PendingTimer:
-    """One message that waits for its time; ``size`` is the bytes of its body as stored.
+    """One message that waits for its time.
 
-    ``accepted_at`` is when the broker first accepted it. ``rolls`` counts the hops of a long delay
-    so far. ``recall_handle`` is what its producer got, unless it was given another time since; None
-    for what no handle takes back. Body and properties are read from the store when asked for.
+    What it says is kept as it was when it was listed, and decoded when asked for. Body and
+    properties are read from the store when asked for.
     """
 
-    msg_id: str
-    topic: str
-    queue_id: int
-    due_at: datetime
-    accepted_at: datetime
-    rolls: int
-    keys: tuple[str, ...]
-    size: int
-    kind: TimerKind
-    tags: str | None
-    recall_handle: str | None
-    place: Place = field(repr=False)
-    """Its place among all timers, for the next page of a listing."""
-    _read: Callable[[], MessageRecord | None] = field(repr=False, eq=False)
+    _one: Pending
+    _broker_name: str | None
+    """None where RocketMQ gives no handles."""
+    _read: Callable[[], MessageRecord | None] = field(eq=False)
+
+    def __repr__(self) -> str:
+        return f"PendingTimer({', '.join(f'{name}={getattr(self, name)!r}' for name in SHOWN)})"
+
+    @property
+    def msg_id(self) -> str:
+        """The unique id of its sender, or where the message lies when it has none."""
+        return self._one.msg_id
+
+    @property
+    def topic(self) -> str:
+        """The topic to which it will go."""
+        return self._one.topic
+
+    @property
+    def queue_id(self) -> int:
+        """The queue to which it will go."""
+        return self._one.queue_id
+
+    @property
+    def due_at(self) -> datetime:
+        """When it will leave."""
+        return instant(self._one.due_ms)
+
+    @property
+    def accepted_at(self) -> datetime:
+        """When the broker first accepted it."""
+        return instant(self._one.accepted_ms)
+
+    @property
+    def rolls(self) -> int:
+        """How many hops of a long delay it has made so far."""
+        return self._one.rolls
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its keys."""
+        return self._one.keys
+
+    @property
+    def size(self) -> int:
+        """The bytes of its body as stored."""
+        return self._one.size
+
+    @property
+    def kind(self) -> TimerKind:
+        """How it asked for its delay."""
+        return self._one.kind
+
+    @property
+    def tags(self) -> str | None:
+        """Its tag."""
+        return self._one.tags
+
+    @property
+    def recall_handle(self) -> str | None:
+        """What its producer got, unless it was given another time since.
+
+        None for what no handle takes back.
+        """
+        return None if self._broker_name is None else self._one.recall_handle(self._broker_name)
+
+    @property
+    def place(self) -> Place:
+        """Its place among all timers, for the next page of a listing."""
+        return self._one.place
 
     @property
     def body(self) -> bytes:
@@ -411,21 +480,7 @@ def _pending_timer(parts: BrokerParts, one: Pending) -> PendingTimer:
             return one.read()
 
     has_handle = parts.profile.names_stored_messages
-    return PendingTimer(
-        msg_id=one.msg_id,
-        topic=one.topic,
-        queue_id=one.queue_id,
-        due_at=instant(one.due_ms),
-        accepted_at=instant(one.accepted_ms),
-        rolls=one.rolls,
-        keys=one.keys,
-        size=one.size,
-        kind=one.kind,
-        tags=one.tags,
-        recall_handle=one.recall_handle(parts.broker_name) if has_handle else None,
-        place=one.place,
-        read=read,
-    )
+    return PendingTimer(one, parts.broker_name if has_handle else None, read)
 
 
 # -- changing -----------------------------------------------------------------------------------

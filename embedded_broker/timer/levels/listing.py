@@ -22,9 +22,9 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
-from embedded_broker.timer.listing import BEFORE_ALL, Pending, Place, Source, Wanted, pending_of
+from embedded_broker.timer.listing import BEFORE_ALL, Pending, Place, Source, Wanted
 from rocketmq_py.clock import Clock
-from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
@@ -146,11 +146,11 @@ class LevelSource(Source):
             return None
         if record.properties.get(Prop.REAL_TOPIC, HALF_TOPIC) == HALF_TOPIC:
             return None
-        return pending_of(
-            record,
+        return Pending(
             due_ms=due_ms,
             root=offset_py,
             accepted_ms=record.store_timestamp,
+            stored=RecordHead.of(record),
             read=lambda: self._record(offset_py),
         )
 

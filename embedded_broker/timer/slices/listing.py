@@ -22,7 +22,6 @@ from embedded_broker.timer.listing import (
     Walk,
     Wanted,
     first_stored_ms,
-    pending_of,
 )
 from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.change import find_copies
@@ -32,7 +31,7 @@ from embedded_broker.timer.slices.record import SECOND_MS, Glance, glance, secon
 from embedded_broker.timer.slices.state import Late, SliceState
 from embedded_broker.timer.waiting import WaitingIndex
 from rocketmq_py.errors import RecordError
-from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
+from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead, decode_record, record_head
 
 
 class _Slice:
@@ -67,25 +66,33 @@ class SliceListing:
     def find(self, unique_key: str, topic: str | None) -> list[Pending]:
         """Give every waiting timer with this id, oldest first."""
         return [
-            self.describe(copy.record, second_of(copy.request.out_ms))
+            self.describe(RecordHead.of(copy.record), second_of(copy.request.out_ms))
             for copy in find_copies(self.state, unique_key, topic)
             if copy.waits and copy.marked_by is None
         ]
 
-    def describe(self, record: MessageRecord, second: int) -> Pending:
-        """Say what is known of a waiting message."""
-        return pending_of(
-            record,
+    def describe(self, stored: RecordHead, second: int, position: int | None = None) -> Pending:
+        """Say what is known of a waiting message, which lies at a position of its slice's log."""
+        return Pending(
             due_ms=second * SECOND_MS,
-            root=record.commit_log_offset,
-            accepted_ms=first_stored_ms(record, self.record),
-            read=lambda: record,
+            root=stored.commit_log_offset,
+            accepted_ms=first_stored_ms(stored, self.stored),
+            stored=stored,
+            read=partial(self._record, stored.commit_log_offset, second, position),
         )
 
-    def record(self, offset: int) -> MessageRecord | None:
-        """Read a message of the inbound queue's topic."""
-        record = self.state.store.record(offset)
-        return None if record is None or record.topic != self.state.topic else record
+    def stored(self, offset: int) -> RecordHead | None:
+        """Read a message of the inbound queue's topic, without its body."""
+        stored = self.state.store.log.head(offset)
+        return None if stored is None or stored.topic != self.state.topic.encode() else stored
+
+    def _record(self, offset: int, second: int, position: int | None) -> MessageRecord | None:
+        state = self.state
+        view = None if position is None else state.log.read(state.slice_of(second), position)
+        if view is not None:
+            return decode_record(view, check_crc=False)
+        record = state.store.record(offset)
+        return None if record is None or record.topic != state.topic else record
 
     def slice(self, number: int) -> Generator[None, None, _Slice]:
         """Read a slice that is not in memory as far as needed, in turns."""
@@ -169,11 +176,9 @@ class SliceSource(Source):
         """Give the strays of earlier seconds, from the end of the list; None: all that are left."""
         while strays and (before is None or strays[-1].second < before):
             stray = strays.pop()
-            record = self._listing.record(stray.source)
-            if record is None:
-                yield None
-                continue
-            yield self._pending(record, stray.second, self._state.late.marks(stray.second))
+            stored = self._listing.stored(stray.source)
+            marks = self._state.late.marks(stray.second)
+            yield None if stored is None else self._pending(stored, stray.second, marks)
 
     def _of_index(
         self, kept: _Slice, number: int, strays: list[Late], wanted: Wanted, before_ms: int
@@ -182,7 +187,7 @@ class SliceSource(Source):
         after = self._after
         while after.due_ms < before_ms:
             rows, after = kept.index.part(wanted, after, before_ms)
-            for due_ms, _, position in rows:
+            for due_ms, _, position, _ in rows:
                 second = due_ms // SECOND_MS
                 yield from self._of_strays(strays, second)
                 yield self._stored(number, position, second, kept.marks.at(second))
@@ -209,20 +214,23 @@ class SliceSource(Source):
         if view is None or second < self._state.current_second:
             return None
         try:
-            return self._pending(decode_record(view, check_crc=False), second, marks)
+            return self._pending(record_head(view), second, marks, position)
         except RecordError:
             return None
 
-    def _pending(self, record: MessageRecord, second: int, marks: MarksByKey) -> Pending | None:
+    def _pending(
+        self, stored: RecordHead, second: int, marks: MarksByKey, position: int | None = None
+    ) -> Pending | None:
         """Describe a timer behind the place asked for, unless it is done, given or marked."""
-        state = self._state
-        source = record.commit_log_offset
+        state, several = self._state, (marks, self._stray_marks.at(second))
+        source = stored.commit_log_offset
         if Place(second * SECOND_MS, source) <= self._after:
             return None
         if source in state.done or source in state.fired or source in self._given:
             return None
-        if hits_among((marks, self._stray_marks.at(second)), source, record.properties):
+        one = self._listing.describe(stored, second, position)
+        if hits_among(several, source, one.properties):
             return None
         if source in self._strays:
             self._given.add(source)
-        return self._listing.describe(record, second)
+        return one

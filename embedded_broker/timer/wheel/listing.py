@@ -23,15 +23,7 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.copies import stored_parts
-from embedded_broker.timer.listing import (
-    NEVER_MS,
-    Pending,
-    Source,
-    Walk,
-    Wanted,
-    first_stored_ms,
-    pending_of,
-)
+from embedded_broker.timer.listing import NEVER_MS, Pending, Source, Walk, Wanted, first_stored_ms
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, is_rootless, parse_request
 from embedded_broker.timer.waiting import WaitingIndex
@@ -41,10 +33,12 @@ from embedded_broker.timer.wheel.due_heap import Entry, Kind
 from embedded_broker.timer.wheel.plain_timer import Destinations, plain_due_ms
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import LogEntry
-from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.properties import Prop, decode_properties
 
+_TOPIC: Final = TIMER_TOPIC.encode()
+_SOURCE: Final = Prop.TIMER_SRC_OFFSET.encode()
 _AT_ONCE: Final = 64
 """So many messages are looked at without giving the door back."""
 
@@ -80,7 +74,8 @@ class WheelListing:
                 due_ms = state.due_ms(
                     record.properties, record.store_timestamp, copy.request.out_ms, step_ms
                 )
-                found.append(self._describe(record, due_ms, copy.root))
+                topic = copy.request.real_topic
+                found.append(self._describe(RecordHead.of(record), due_ms, copy.root, topic))
         return found
 
     # --- what is known -----------------------------------------------------------------------
@@ -202,21 +197,24 @@ class WheelListing:
 
     # --- what is given -------------------------------------------------------------------------
 
-    def pending(self, due_ms: int, root: int, offset_py: int) -> Pending | None:
+    def pending(self, due_ms: int, root: int, offset_py: int, topic: str) -> Pending | None:
         """Read a timer of the index; None when it is gone, or a mark took it."""
-        record = self._record(offset_py)
-        if record is None or self._is_recalled(record, due_ms, root):
+        stored = self._stored(offset_py)
+        if stored is None or self._is_recalled(stored, due_ms, root):
             return None
-        return self._describe(record, due_ms, root)
+        return self._describe(stored, due_ms, root, topic)
 
-    def _is_recalled(self, record: MessageRecord, due_ms: int, root: int) -> bool:
-        state, properties = self.state, record.properties
-        is_moved_on = Prop.TIMER_SRC_OFFSET in properties
-        request = parse_request(properties) if self._marks or is_moved_on else None
+    def _is_recalled(self, stored: RecordHead, due_ms: int, root: int) -> bool:
+        state = self.state
+        is_moved_on = _SOURCE in stored.properties_bytes
+        if not (self._marks or is_moved_on):
+            return False
+        properties = decode_properties(stored.properties_bytes)
+        request = parse_request(properties)
         if request is None:
             return False
         if is_moved_on and (
-            due_ms <= state.curr_read_ms or self._is_unread(record.commit_log_offset)
+            due_ms <= state.curr_read_ms or self._is_unread(stored.commit_log_offset)
         ):
             # Where a hop is kept out of the wheel, its mark may have passed by.
             mark = marked_by(state, properties, root)
@@ -234,18 +232,23 @@ class WheelListing:
         entry = self.state.queue.entry(self.state.curr_queue_offset)
         return entry is not None and offset_py >= entry[0]
 
+    def _stored(self, offset_py: int) -> RecordHead | None:
+        stored = self.state.store.log.head(offset_py)
+        return None if stored is None or stored.topic != _TOPIC else stored
+
+    def _describe(self, stored: RecordHead, due_ms: int, root: int, topic: str) -> Pending:
+        return Pending(
+            due_ms=due_ms,
+            root=root,
+            topic=topic,
+            accepted_ms=first_stored_ms(stored, self._stored),
+            stored=stored,
+            read=partial(self._record, stored.commit_log_offset),
+        )
+
     def _record(self, offset_py: int) -> MessageRecord | None:
         record = self.state.store.record(offset_py)
         return None if record is None or record.topic != TIMER_TOPIC else record
-
-    def _describe(self, record: MessageRecord, due_ms: int, root: int) -> Pending:
-        return pending_of(
-            record,
-            due_ms=due_ms,
-            root=root,
-            accepted_ms=first_stored_ms(record, self._record),
-            read=partial(self._record, record.commit_log_offset),
-        )
 
 
 class WheelSource(Source):
@@ -262,8 +265,8 @@ class WheelSource(Source):
             yield from listing.catch_up()
             before_ms = min(wanted.before_ms, listing.complete_to_ms)
             rows, after = listing.index.part(wanted, after, before_ms)
-            for due_ms, root, offset_py in rows:
-                yield listing.pending(due_ms, root, offset_py)
+            for row in rows:
+                yield listing.pending(*row)
             if after.due_ms >= wanted.before_ms:
                 return
             if after.due_ms >= before_ms:

@@ -31,13 +31,13 @@ def test_rows_are_in_order_after_any_course_of_adding_and_removing() -> None:
         else:
             index.remove(*place, truth.pop(place, -1))
 
-    expected = [(*place, offset) for place, offset in sorted(truth.items())]
+    expected = [(*place, offset, "T") for place, offset in sorted(truth.items())]
     assert len(index) == len(truth) > 1000
     assert rows_of(index) == expected
     assert all(place in index for place in truth)
     assert not any((due_ms, 200) in index for due_ms in range(60))
     assert index.first_due_ms == expected[0][0]
-    for row in expected:
+    for *row, _ in expected:
         index.remove(*row)
     assert rows_of(index) == []
     assert len(index) == 0
@@ -52,7 +52,7 @@ def test_the_newest_copy_stays_whichever_is_told_or_leaves_last() -> None:
     index.remove(5, 2, 70)
     index.remove(9, 9, 9)
 
-    assert rows_of(index) == [(5, 1, 70)]
+    assert rows_of(index) == [(5, 1, 70, "T")]
 
 
 def test_a_part_ends_where_asked_and_never_goes_back() -> None:
@@ -62,7 +62,7 @@ def test_a_part_ends_where_asked_and_never_goes_back() -> None:
 
     rows, end = index.part(Wanted(limit=40), Place(99, NEVER_MS), NEVER_MS)
 
-    assert [due_ms for due_ms, _, _ in rows] == list(range(100, 140))
+    assert [due_ms for due_ms, *_ in rows] == list(range(100, 140))
     assert end == Place(139, 139)
     assert len(rows_of(index, before_ms=1500)) == 1500
     assert index.part(Wanted(), Place(2000, 0), 1500) == ([], Place(2000, 0))
@@ -75,7 +75,7 @@ def test_only_rows_of_the_topic_that_is_asked_for_are_given() -> None:
         index.add(number, number, number, "B" if number % 1000 == 7 else "A")
     index.add(8, 9, 9, f"{REVIVE_TOPIC_PREFIX}c")
 
-    assert [due_ms for due_ms, _, _ in rows_of(index, Wanted(topic="B"))] == [
+    assert [due_ms for due_ms, *_ in rows_of(index, Wanted(topic="B"))] == [
         7, 1007, 2007, 3007, 4007
     ]  # fmt: skip
     assert rows_of(index, Wanted(topic="C")) == []

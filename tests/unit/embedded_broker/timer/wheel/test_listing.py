@@ -11,6 +11,7 @@ from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.mapped_file import MappedFileQueue
 from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.outcomes import RecallOutcome
+from embedded_broker.timer.request import recall_time_ms
 from embedded_broker.timer.wheel import due_heap
 from embedded_broker.timer.wheel.listing import WheelListing
 from rocketmq_py.protocol.handles import RecallHandle
@@ -313,8 +314,7 @@ def test_what_is_kept_agrees_with_a_fresh_look_after_any_course(seed: int) -> No
     def by_handle() -> None:
         key = random.choice(keys)
         for one in rig.timers.find(key):
-            assert one.recall_time_ms is not None
-            due = {"TIMER_DELIVER_MS": str(one.recall_time_ms)}
+            due = {"TIMER_DELIVER_MS": str(recall_time_ms(one.properties))}
             rig.send({"UNIQ_KEY": key, "TIMER_DEL_UNIQKEY": f"T+{key}", **due})
 
     def pause() -> None:
