@@ -124,7 +124,7 @@ class PendingTimers(Source):
             root=self.root[row],
             accepted_ms=accepted_ms,
             stored=stored,
-            read=partial(self.record, row),
+            reader=lambda _: self.record(row),
         )
 
     def _earlier(self, topic: str, offset: int) -> RecordHead | None:

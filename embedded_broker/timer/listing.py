@@ -59,8 +59,8 @@ class Pending:
     accepted_ms: int
     stored: RecordHead = field(repr=False)
     """Its newest copy."""
-    read: Callable[[], MessageRecord | None] = field(eq=False, repr=False)
-    """Reads the stored message; under the door. None when retention took it."""
+    reader: Callable[[RecordHead], MessageRecord | None] = field(eq=False, repr=False)
+    """Reads a stored message as a whole; one for all of a listing."""
     _properties: dict[str, str] | None = field(default=None, init=False, eq=False, repr=False)
     topic: str = field()
     """Where it will go."""
@@ -116,6 +116,10 @@ class Pending:
     def tags(self) -> str | None:
         """Its TAGS."""
         return self.properties.get(Prop.TAGS)
+
+    def read(self) -> MessageRecord | None:
+        """Read the stored message; under the door. None when retention took it."""
+        return self.reader(self.stored)
 
     def recall_handle(self, broker_name: str) -> str | None:
         """Give the handle by which it can be recalled at the broker of this name.

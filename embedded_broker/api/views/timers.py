@@ -7,7 +7,7 @@ threads; every look enters the door and holds it for at most a few milliseconds.
 for how they are changed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -29,6 +29,7 @@ from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.clocks.wall_time_hint import MisreadClock
 from embedded_broker.core.refusals import Reason
+from embedded_broker.door import Door
 from embedded_broker.errors import MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.listing import (
@@ -75,7 +76,7 @@ class PendingTimer:
     _one: Pending
     _broker_name: str | None
     """None where RocketMQ gives no handles."""
-    _read: Callable[[], MessageRecord | None] = field(eq=False)
+    _door: Door = field(eq=False)
 
     def __repr__(self) -> str:
         return f"PendingTimer({', '.join(f'{name}={getattr(self, name)!r}' for name in SHOWN)})"
@@ -158,7 +159,8 @@ class PendingTimer:
         return dict(self._record().properties)
 
     def _record(self) -> MessageRecord:
-        record = self._read()
+        with self._door.quiet:
+            record = self._one.read()
         if record is None:
             raise MessageNotFound(f"the store has deleted timer {self.msg_id!r} for {self.topic}")
         return record
@@ -326,7 +328,8 @@ class TimersView(View):
         found = _list(parts, wanted)
         if not found:
             check_topic(parts, topic)
-        return [_pending_timer(parts, one) for one in found]
+        name = parts.broker_name if parts.profile.names_stored_messages else None
+        return [PendingTimer(one, name, parts.door) for one in found]
 
     @property
     def misread_clock(self) -> MisreadClock | None:
@@ -472,15 +475,6 @@ def _list(parts: BrokerParts, wanted: Wanted) -> list[Pending]:
         found += walk.found
     found.sort(key=lambda one: one.place)
     return found[: wanted.limit]
-
-
-def _pending_timer(parts: BrokerParts, one: Pending) -> PendingTimer:
-    def read() -> MessageRecord | None:
-        with parts.door.quiet:
-            return one.read()
-
-    has_handle = parts.profile.names_stored_messages
-    return PendingTimer(one, parts.broker_name if has_handle else None, read)
 
 
 # -- changing -----------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ class LevelSource(Source):
             root=offset_py,
             accepted_ms=record.store_timestamp,
             stored=RecordHead.of(record),
-            read=lambda: self._record(offset_py),
+            reader=lambda stored: self._record(stored.commit_log_offset),
         )
 
     def _record(self, offset_py: int) -> MessageRecord | None:

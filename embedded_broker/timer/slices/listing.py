@@ -78,7 +78,7 @@ class SliceListing:
             root=stored.commit_log_offset,
             accepted_ms=first_stored_ms(stored, self.stored),
             stored=stored,
-            read=partial(self._record, stored.commit_log_offset, second, position),
+            reader=partial(self._record, second, position),
         )
 
     def stored(self, offset: int) -> RecordHead | None:
@@ -86,12 +86,14 @@ class SliceListing:
         stored = self.state.store.log.head(offset)
         return None if stored is None or stored.topic != self.state.topic.encode() else stored
 
-    def _record(self, offset: int, second: int, position: int | None) -> MessageRecord | None:
+    def _record(
+        self, second: int, position: int | None, stored: RecordHead
+    ) -> MessageRecord | None:
         state = self.state
         view = None if position is None else state.log.read(state.slice_of(second), position)
         if view is not None:
             return decode_record(view, check_crc=False)
-        record = state.store.record(offset)
+        record = state.store.record(stored.commit_log_offset)
         return None if record is None or record.topic != state.topic else record
 
     def slice(self, number: int) -> Generator[None, None, _Slice]:

@@ -18,7 +18,6 @@ Read on: `timer/listing.py` for what is given, `engine.py` (`pending`, `find`).
 """
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
@@ -60,6 +59,7 @@ class WheelListing:
         self._slot_pos = -1
         """Where its chain goes on."""
         self._lost = -1
+        self._reader = self._record
 
     def walk(self, wanted: Wanted) -> Walk:
         """Begin a listing."""
@@ -243,11 +243,11 @@ class WheelListing:
             topic=topic,
             accepted_ms=first_stored_ms(stored, self._stored),
             stored=stored,
-            read=partial(self._record, stored.commit_log_offset),
+            reader=self._reader,
         )
 
-    def _record(self, offset_py: int) -> MessageRecord | None:
-        record = self.state.store.record(offset_py)
+    def _record(self, stored: RecordHead) -> MessageRecord | None:
+        record = self.state.store.record(stored.commit_log_offset)
         return None if record is None or record.topic != TIMER_TOPIC else record
 
 

@@ -67,7 +67,7 @@ def test_names_with_brackets_are_shown_as_they_are() -> None:
         stored=RecordHead(
             b"T", 0, 0, bytes(8), 1, b"UNIQ_KEY\x01[b]ID\x02TIMER_ROLL_TIMES\x012\x02"
         ),
-        read=lambda: None,
+        reader=lambda _: None,
     )
     line = Listed(pending, Whereabouts.HOP, level=0, offset=0, size=1)
     text = shown(
