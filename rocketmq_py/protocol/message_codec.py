@@ -349,7 +349,8 @@ def record_head(record: Buffer) -> RecordHead:
     """
     head, topic_at, properties_at = _places(record)
     topic = bytes(record[topic_at : properties_at - 2])
-    return RecordHead(topic, head[6], head[10], head[11], head[14], bytes(record[properties_at:]))
+    properties = bytes(record[properties_at:])
+    return RecordHead(topic, head[6], head[10], head[11], max(head[14], 0), properties)
 
 
 def record_properties(record: Buffer) -> bytes:

@@ -9,13 +9,16 @@ import pytest
 
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.mapped_file import MappedFileQueue
+from embedded_broker.timer import listing
 from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.request import recall_time_ms
 from embedded_broker.timer.wheel import due_heap
+from embedded_broker.timer.wheel import listing as wheel_listing
 from embedded_broker.timer.wheel.listing import WheelListing
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.properties import decode_properties
 from tests.unit.embedded_broker.timer.timer_rig import HOST, Endless, Rig, Short
 
 WINDOW = {"timerRollWindowSlot": 40, "timerMaxDelaySec": 3000}
@@ -282,6 +285,26 @@ def test_a_page_reads_no_slots_that_come_later(monkeypatch: pytest.MonkeyPatch) 
 
     assert read_in(rig, monkeypatch, limit=10) < 100
     assert read_in(rig, monkeypatch, limit=10) == 10
+
+
+def test_nothing_is_decoded_that_nobody_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(config=WINDOW)
+    keys = [rig.timer(delay_ms) for delay_ms in (10, 20_500, 60_000)]
+    rig.listed()
+    decoded: list[bytes] = []
+
+    def counted(text: bytes) -> dict[str, str]:
+        decoded.append(text)
+        return decode_properties(text)
+
+    for module in (listing, wheel_listing):
+        monkeypatch.setattr(module, "decode_properties", counted)
+    found = rig.listed(topic="T", limit=2)
+
+    assert [one.topic for one in found] == ["T"] * 3
+    assert not decoded
+    assert [(one.msg_id, one.rolls) for one in found] == [(key, 0) for key in keys]
+    assert len(decoded) == 3
 
 
 def fresh(rig: Rig) -> list[Pending]:
