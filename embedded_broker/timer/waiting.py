@@ -2,7 +2,7 @@
 
 Answers: which timers come after a given place, where the newest copy of each lies, and to which
 topic it goes, without reading one of them. Must not know: engines, files, marks: who fills the
-index says what waits (`wheel/listing.py`).
+index says what waits (`wheel/listing.py`, `slices/listing.py`).
 
 A timer costs 28 bytes in arrays: due time, offset of its first copy, offset of its newest copy, and
 the number of its topic. The arrays are cut into chunks, so that a timer may come or leave anywhere.

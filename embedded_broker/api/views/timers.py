@@ -69,8 +69,8 @@ SHOWN: Final = (
 class PendingTimer:
     """One message that waits for its time.
 
-    What it says is kept as it was when it was listed, and decoded when asked for. Body and
-    properties are read from the store when asked for.
+    What it says is kept as it was when it was listed, and decoded when asked for. The body is read
+    from the store when asked for.
     """
 
     _one: Pending
@@ -155,8 +155,8 @@ class PendingTimer:
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties as stored. Raises ``MessageNotFound`` when the message is gone."""
-        return dict(self._record().properties)
+        """All properties as stored."""
+        return dict(self._one.properties)
 
     def _record(self) -> MessageRecord:
         with self._door.quiet:
