@@ -139,7 +139,6 @@ class Track:
             while ahead is not None and not ahead.done:
                 with self.driver.door.quiet:
                     ahead.step(Budget())
-                ahead.arrange()
             if head is not None and ahead is None:
                 found.append(head)
             elif head is not None and ahead is not None and ahead.first_due_ms is not None:

@@ -90,9 +90,6 @@ class LookAhead(Protocol):
     def step(self, budget: Budget) -> None:
         """Go on until the budget is used up. Under the door."""
 
-    def arrange(self) -> None:
-        """Do what needs no state; between two steps, outside the door."""
-
     @property
     def first_due_ms(self) -> int | None:
         """When the first such thing is due; None when there is none."""

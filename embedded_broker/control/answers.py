@@ -8,9 +8,10 @@ operations, HTTP.
 
 import types
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
@@ -33,34 +34,50 @@ _BASE64: Final = {"type": "string", "contentEncoding": "base64"}
 
 def to_json(value: object) -> Json:
     """Give a value as what JSON can hold."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, datetime):
-        told = value.astimezone(UTC).isoformat(timespec="milliseconds")
-        return told.removesuffix("+00:00") + "Z"
-    if isinstance(value, Enum):
-        return to_json(value.value)
-    if isinstance(value, Mapping):
-        return {str(key): to_json(one) for key, one in value.items()}
-    if attrs.has(type(value)):
-        return _object(value)
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Iterable):
-        return [to_json(one) for one in value]
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    return _writer(type(value))(value)
 
 
-def _object(value: Any) -> dict[str, Json]:  # Any: of an attrs class
+def _writer_of(kind: type) -> Callable[[Any], Json]:  # Any: a value of this type
+    if attrs.has(kind):
+        return partial(_object, tuple(one.name for one in attrs.fields(kind)))
+    for base, write in _WRITERS:
+        if issubclass(kind, base):
+            return write
+    raise TypeError(f"{kind.__name__} has no form in JSON")
+
+
+_writer: Final[Callable[[type], Callable[[Any], Json]]] = lru_cache(256)(_writer_of)
+"""How values of a type are written, chosen once."""
+
+
+def _instant(when: datetime) -> Json:
+    if when.tzinfo is not UTC:
+        when = when.astimezone(UTC)
+    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _object(names: tuple[str, ...], value: object) -> Json:
     told: dict[str, Json] = {}
-    for one in attrs.fields(type(value)):
-        item = getattr(value, one.name)
-        if isinstance(item, bytes):
-            told[one.name] = _text(item)
-            told[f"{one.name}_base64"] = b64encode(item).decode()
+    for name in names:
+        item = getattr(value, name)
+        if type(item) in _AS_THEY_ARE:
+            told[name] = item
+        elif isinstance(item, bytes):
+            told[name], told[f"{name}_base64"] = _text(item), b64encode(item).decode()
         else:
-            told[one.name] = to_json(item)
+            told[name] = to_json(item)
     return told
+
+
+_AS_THEY_ARE: Final = frozenset({str, int, float, bool, type(None)})
+_WRITERS: Final[tuple[tuple[Any, Callable[[Any], Json]], ...]] = (  # Any: a type, or several
+    ((str, int, float, type(None)), lambda one: one),
+    (datetime, _instant),
+    (Enum, lambda one: to_json(one.value)),
+    (Mapping, lambda one: {str(key): to_json(item) for key, item in one.items()}),
+    (Path, str),
+    (Iterable, lambda one: [to_json(item) for item in one]),
+)
 
 
 def _text(data: bytes) -> str | None:

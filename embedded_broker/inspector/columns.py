@@ -16,9 +16,9 @@ from functools import partial
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
-from embedded_broker.timer.listing import Pending, Source, Walk, Wanted, first_stored_ms, pending_of
+from embedded_broker.timer.listing import Pending, Source, Walk, Wanted, first_stored_ms
 from embedded_broker.timer.slices.record import SECOND_MS
-from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead
 
 
 class Whereabouts(IntEnum):
@@ -115,20 +115,21 @@ class PendingTimers(Source):
         record = self.record(row)
         if record is None:
             return None
-        accepted_ms = record.store_timestamp
+        stored = RecordHead.of(record)
+        accepted_ms = stored.store_timestamp
         if self.where[row] != Whereabouts.LEVEL:
-            accepted_ms = first_stored_ms(record, partial(self._earlier, record.topic))
-        return pending_of(
-            record,
+            accepted_ms = first_stored_ms(stored, partial(self._earlier, record.topic))
+        return Pending(
             due_ms=self.due_ms[row],
             root=self.root[row],
             accepted_ms=accepted_ms,
-            read=partial(self.record, row),
+            stored=stored,
+            reader=lambda _: self.record(row),
         )
 
-    def _earlier(self, topic: str, offset: int) -> MessageRecord | None:
+    def _earlier(self, topic: str, offset: int) -> RecordHead | None:
         record = self.files.record(offset)
-        return None if record is None or record.topic != topic else record
+        return None if record is None or record.topic != topic else RecordHead.of(record)
 
     # --- filling -----------------------------------------------------------------------------
 

@@ -24,7 +24,9 @@ from rocketmq_py.protocol.message_codec import (
     MAGIC_V1,
     MAGIC_V2,
     MessageRecord,
+    RecordHead,
     decode_record,
+    record_head,
     record_properties,
 )
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
@@ -195,6 +197,16 @@ class CommitLog:
             return None
         try:
             return decode_record(view)
+        except RecordError:
+            return None
+
+    def head(self, offset: int) -> RecordHead | None:
+        """Give what the record at an offset says besides its body; None as `record`."""
+        view = self.read(offset)
+        if view is None:
+            return None
+        try:
+            return record_head(view)
         except RecordError:
             return None
 

@@ -3,12 +3,12 @@
 Answers: what is known of one waiting message, which of them somebody asks for, and how they are
 walked in the order in which they are due. Must not know: wheels, slices, files: those are sources
 of waiting messages, and one walk goes through any of them. A listing never changes what it looks
-at. It is made in turns, so that the door is never held for long: `Walk.step` under the door,
-`Walk.arrange` outside of it, until `Walk.done`.
+at. It is made in turns, so that the door is never held for long: `Walk.step` under the door, until
+`Walk.done`.
 
-Read on: `wheel/listing.py`, `slices/listing.py`, `levels/listing.py` and, for files that no broker
-has open, `embedded_broker/inspector/columns.py` for the sources; for who asks,
-`embedded_broker/api/views/timers.py` and `embedded_broker/inspector/report.py`.
+Read on: `waiting.py` for the index; `wheel/listing.py`, `slices/listing.py`, `levels/listing.py`
+and, for files that no broker has open, `embedded_broker/inspector/columns.py` for the sources; for
+who asks, `embedded_broker/api/views/timers.py` and `embedded_broker/inspector/report.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -16,16 +16,18 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.timer.request import recall_handle_of, recall_time_ms, root_offset, victim_root
-from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead
 from rocketmq_py.protocol.names import REVIVE_TOPIC_PREFIX, is_retry_topic
-from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.properties import Prop, decode_properties
 
 NEVER_MS: Final = 2**63 - 1
 _STEPS_BACK: Final = 100
+_ROOT: Final = Prop.TIMER_ROOT_OFFSET.encode()
+_REPLACED: Final = Prop.TIMER_DEL_OFFSET.encode()
 
 
 class TimerKind(Enum):
@@ -48,39 +50,90 @@ class Place(NamedTuple):
     """Commit-log offset of the first copy; it stays the same while the message is rolled."""
 
 
-@frozen(kw_only=True)
+@define(kw_only=True, unsafe_hash=True)
 class Pending:
-    """One waiting message; times in epoch milliseconds, `size` is its body's bytes as stored."""
+    """One waiting message; times in epoch milliseconds. What it says is decoded when asked for."""
 
     due_ms: int
     root: int
-    msg_id: str
-    """UNIQ_KEY, or where the message lies when it has none."""
-    topic: str
-    """Where it will go."""
-    queue_id: int
     accepted_ms: int
-    rolls: int
-    keys: tuple[str, ...]
-    size: int
-    kind: TimerKind
-    tags: str | None
-    recall_time_ms: int | None
-    """The time in its recall handle; None when RocketMQ gives it no handle."""
-    read: Callable[[], MessageRecord | None] = field(eq=False, repr=False)
-    """Reads the stored message; under the door. None when retention took it."""
+    stored: RecordHead = field(repr=False)
+    """Its newest copy."""
+    reader: Callable[[RecordHead], MessageRecord | None] = field(eq=False, repr=False)
+    """Reads a stored message as a whole; one for all of a listing."""
+    _properties: dict[str, str] | None = field(default=None, init=False, eq=False, repr=False)
+    topic: str = field()
+    """Where it will go."""
+
+    @topic.default
+    def _real_topic(self) -> str:
+        return self.properties.get(Prop.REAL_TOPIC, "")
 
     @property
     def place(self) -> Place:
         """Where it stands among all."""
         return Place(self.due_ms, self.root)
 
+    @property
+    def properties(self) -> dict[str, str]:
+        """All its properties, as stored."""
+        properties = self._properties
+        if properties is None:
+            properties = self._properties = decode_properties(self.stored.properties_bytes)
+        return properties
+
+    @property
+    def msg_id(self) -> str:
+        """UNIQ_KEY, or where the message lies when it has none."""
+        return self.properties.get(Prop.UNIQ_KEY) or self.stored.offset_msg_id
+
+    @property
+    def queue_id(self) -> int:
+        """The queue that it will go to."""
+        return self._number(Prop.REAL_QID)
+
+    @property
+    def rolls(self) -> int:
+        """How often it was put anew on its way."""
+        return self._number(Prop.TIMER_ROLL_TIMES)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its KEYS."""
+        return tuple(self.properties.get(Prop.KEYS, "").split())
+
+    @property
+    def size(self) -> int:
+        """Its body's bytes as stored."""
+        return self.stored.body_size
+
+    @property
+    def kind(self) -> TimerKind:
+        """How it asked for its delay."""
+        return kind_of(self.properties, self.topic)
+
+    @property
+    def tags(self) -> str | None:
+        """Its TAGS."""
+        return self.properties.get(Prop.TAGS)
+
+    def read(self) -> MessageRecord | None:
+        """Read the stored message; under the door. None when retention took it."""
+        return self.reader(self.stored)
+
     def recall_handle(self, broker_name: str) -> str | None:
-        """Give the handle by which it can be recalled at the broker of this name."""
-        time_ms = self.recall_time_ms
+        """Give the handle by which it can be recalled at the broker of this name.
+
+        None when RocketMQ gives it no handle.
+        """
+        time_ms = recall_time_ms(self.properties)
         if time_ms is None:
             return None
         return recall_handle_of(self.topic, broker_name, time_ms, self.msg_id).decode()
+
+    def _number(self, name: str) -> int:
+        text = self.properties.get(name, "")
+        return int(text) if text.isdecimal() else 0
 
 
 BEFORE_ALL: Final = Place(-1, -1)
@@ -99,14 +152,15 @@ class Wanted:
     limit: int = 100
     after: Place = BEFORE_ALL
 
+    def goes_to(self, topic: str) -> bool:
+        """Say whether timers that go to this topic are asked for."""
+        if self.topic is None:
+            return not topic.startswith(REVIVE_TOPIC_PREFIX)
+        return topic == self.topic
+
     def fits(self, one: Pending) -> bool:
         """Say whether a timer in the right span of time is asked for."""
-        if self.topic is None:
-            if one.topic.startswith(REVIVE_TOPIC_PREFIX):
-                return False
-        elif one.topic != self.topic:
-            return False
-        return self.kinds is None or one.kind in self.kinds
+        return self.goes_to(one.topic) and (self.kinds is None or one.kind in self.kinds)
 
 
 class Readable(Protocol):
@@ -121,9 +175,6 @@ class Readable(Protocol):
 class Source(ABC):
     """One place where messages wait, as one walk goes through it."""
 
-    is_arranged = True
-    """False: `arrange` must be called before the walk goes on."""
-
     def __init__(self, files: Readable) -> None:
         self._files = files
 
@@ -132,16 +183,9 @@ class Source(ABC):
         """Whether there is anything to read: a walk ends where it is closed."""
         return self._files.is_open
 
-    def begin(self, budget: Budget) -> bool:  # noqa: ARG002 - most sources stay as they are
-        """Begin a turn; True when `turns` must begin anew because something has moved."""
-        return False
-
     @abstractmethod
     def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
         """Give what waits behind `wanted.after`, in order; None where it may be interrupted."""
-
-    def arrange(self) -> None:  # noqa: B027 - most sources have nothing to do
-        """Put in order what was read; between two turns, outside the door."""
 
 
 class Walk:
@@ -161,23 +205,16 @@ class Walk:
         return self.found[0].due_ms if self.found else None
 
     def step(self, budget: Budget) -> None:
-        """Go on until the budget is used up, or `arrange` must be called. Under the door."""
-        source = self._source
-        self.done = self.done or not source.is_open
-        if source.begin(budget):
-            self._turns = source.turns(self._wanted)
+        """Go on until the budget is used up. Under the door."""
+        self.done = self.done or not self._source.is_open
         while not self.done:
             one = next(self._turns, self)
             if isinstance(one, Walk):
                 self.done = True  # nothing is left
             elif one is not None:
                 self._take(one)
-            if not source.is_arranged or budget.exhausted():
+            if budget.exhausted():
                 return
-
-    def arrange(self) -> None:
-        """Put in order what was read; between two steps, outside the door."""
-        self._source.arrange()
 
     def _take(self, one: Pending) -> None:
         wanted = self._wanted
@@ -205,47 +242,21 @@ def kind_of(properties: Mapping[str, str], topic: str) -> TimerKind:
     return TimerKind.DELIVER_AT
 
 
-def first_stored_ms(record: MessageRecord, read: Callable[[int], MessageRecord | None]) -> int:
+def first_stored_ms(stored: RecordHead, read: Callable[[int], RecordHead | None]) -> int:
     """Give when the first copy was stored, over hops and changes of time; else the oldest left.
 
     `read` gives the timer at a commit-log offset.
     """
     for _ in range(_STEPS_BACK):
-        back: int | None = root_offset(record.properties, record.commit_log_offset)
-        if back == record.commit_log_offset:
-            back = victim_root(record.properties)
-        is_before = back is not None and 0 <= back < record.commit_log_offset
-        earlier = read(back) if back is not None and is_before else None
+        text, offset = stored.properties_bytes, stored.commit_log_offset
+        if _ROOT not in text and _REPLACED not in text:
+            break
+        properties = decode_properties(text)
+        back: int | None = root_offset(properties, offset)
+        if back == offset:
+            back = victim_root(properties)
+        earlier = read(back) if back is not None and 0 <= back < offset else None
         if earlier is None:
             break
-        record = earlier
-    return record.store_timestamp
-
-
-def pending_of(
-    record: MessageRecord,
-    *,
-    due_ms: int,
-    root: int,
-    accepted_ms: int,
-    read: Callable[[], MessageRecord | None],
-) -> Pending:
-    """Describe a stored message that waits; it has a real topic and a real queue."""
-    properties = record.properties
-    topic = properties.get(Prop.REAL_TOPIC, "")
-    queue_id, rolls = properties.get(Prop.REAL_QID, ""), properties.get(Prop.TIMER_ROLL_TIMES, "")
-    return Pending(
-        due_ms=due_ms,
-        root=root,
-        msg_id=record.msg_id,
-        topic=topic,
-        queue_id=int(queue_id) if queue_id.isdecimal() else 0,
-        accepted_ms=accepted_ms,
-        rolls=int(rolls) if rolls.isdecimal() else 0,
-        keys=tuple(properties.get(Prop.KEYS, "").split()),
-        size=len(record.body),
-        kind=kind_of(properties, topic),
-        tags=properties.get(Prop.TAGS),
-        recall_time_ms=recall_time_ms(properties),
-        read=read,
-    )
+        stored = earlier
+    return stored.store_timestamp

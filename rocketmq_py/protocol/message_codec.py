@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import repeat
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - reads as the exception it is
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from attrs import define, field
 
@@ -314,14 +314,58 @@ def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) ->
     )
 
 
+class RecordHead(NamedTuple):
+    """What a stored record says besides its body, read without it: a body may be large."""
+
+    topic: bytes
+    commit_log_offset: int
+    store_timestamp: int
+    store_host: bytes
+    body_size: int
+    properties_bytes: bytes
+
+    @classmethod
+    def of(cls, record: MessageRecord) -> "RecordHead":
+        """Give that of a record which was read as a whole."""
+        return cls(
+            record.topic.encode(),
+            record.commit_log_offset,
+            record.store_timestamp,
+            record.store_host,
+            len(record.body),
+            record.properties_bytes,
+        )
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The id that names where the record lies."""
+        return encode_offset_id(self.store_host, self.commit_log_offset)
+
+
+def record_head(record: Buffer) -> RecordHead:
+    """Read one whole record without its body; what is read of it is not checked.
+
+    Raises RecordError when its lengths do not add up to its size.
+    """
+    head, topic_at, properties_at = _places(record)
+    topic = bytes(record[topic_at : properties_at - 2])
+    properties = bytes(record[properties_at:])
+    return RecordHead(topic, head[6], head[10], head[11], max(head[14], 0), properties)
+
+
 def record_properties(record: Buffer) -> bytes:
-    """Give the properties text of one whole record, and nothing else: its body may be large.
+    """Give the properties text of one whole record, and nothing else.
 
     To read that text (``decode_properties``) takes as long as it has properties.
     Raises RecordError when its lengths do not add up to its size.
     """
+    return bytes(record[_places(record)[2] :])
+
+
+def _places(record: Buffer) -> tuple[_Head, int, int]:
+    """Give the fixed fields of a whole record, and where topic and properties begin."""
     try:
-        head = _IPV4_HEAD.unpack_from(record)
+        head: _Head = _IPV4_HEAD.unpack_from(record)
         if head[7] & HOST_MASK:
             layout = _HEADS[head[7] & HOST_MASK]
             head, at = layout.unpack_from(record), layout.size
@@ -331,12 +375,12 @@ def record_properties(record: Buffer) -> bytes:
         topic_len, at = record[at], at + 1
         if head[1] == MAGIC_V2:
             topic_len, at = topic_len << 8 | record[at], at + 1
-        at += topic_len + 2
+        topic_at, at = at, at + topic_len + 2
         if at + (record[at - 2] << 8 | record[at - 1]) != len(record):
             raise RecordError(0, "properties length", "it does not end with the record")
     except (StructError, IndexError) as error:
         raise RecordError(0, "size", f"{len(record)} bytes are too few") from error
-    return bytes(record[at:])
+    return head, topic_at, at
 
 
 def iter_records(buffer: Buffer, *, check_crc: bool = True) -> Iterator[MessageRecord]:

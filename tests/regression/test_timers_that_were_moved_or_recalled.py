@@ -15,7 +15,6 @@ def listed(rig: Rig) -> list[str]:
     walk = rig.timers.pending(Wanted())
     while not walk.done:
         walk.step(Endless())
-        walk.arrange()
     return [one.msg_id for one in walk.found]
 
 

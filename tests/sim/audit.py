@@ -47,7 +47,6 @@ def check_listing(life: Life, truth: Truth, page: int) -> None:
         walk = life.timers.pending(wanted)
         while not walk.done:
             walk.step(Turns(3))
-            walk.arrange()
         if not walk.found:
             break
         found += [(one.due_ms, one.root, one.msg_id) for one in walk.found]

@@ -97,7 +97,6 @@ def _in_engine(parts: BrokerParts, topic: str) -> Iterator[Pending]:
         while not walk.done:
             with parts.door.quiet:
                 walk.step(Budget())
-            walk.arrange()
         if not walk.found:
             break
         pages += walk.found

@@ -7,7 +7,7 @@ threads; every look enters the door and holds it for at most a few milliseconds.
 for how they are changed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -29,6 +29,7 @@ from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.clocks.wall_time_hint import MisreadClock
 from embedded_broker.core.refusals import Reason
+from embedded_broker.door import Door
 from embedded_broker.errors import MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.listing import (
@@ -48,31 +49,100 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
 _TURNS_MAX: Final = 1000
+SHOWN: Final = (
+    "msg_id",
+    "topic",
+    "queue_id",
+    "due_at",
+    "accepted_at",
+    "rolls",
+    "keys",
+    "size",
+    "kind",
+    "tags",
+    "recall_handle",
+)
+"""What a listing shows of a timer."""
 
 
-@frozen(kw_only=True)
+@frozen(repr=False)
 class PendingTimer:
-    """One message that waits for its time; ``size`` is the bytes of its body as stored.
+    """One message that waits for its time.
 
-    ``accepted_at`` is when the broker first accepted it. ``rolls`` counts the hops of a long delay
-    so far. ``recall_handle`` is what its producer got, unless it was given another time since; None
-    for what no handle takes back. Body and properties are read from the store when asked for.
+    What it says is kept as it was when it was listed, and decoded when asked for. The body is read
+    from the store when asked for.
     """
 
-    msg_id: str
-    topic: str
-    queue_id: int
-    due_at: datetime
-    accepted_at: datetime
-    rolls: int
-    keys: tuple[str, ...]
-    size: int
-    kind: TimerKind
-    tags: str | None
-    recall_handle: str | None
-    place: Place = field(repr=False)
-    """Its place among all timers, for the next page of a listing."""
-    _read: Callable[[], MessageRecord | None] = field(repr=False, eq=False)
+    _one: Pending
+    _broker_name: str | None
+    """None where RocketMQ gives no handles."""
+    _door: Door = field(eq=False)
+
+    def __repr__(self) -> str:
+        return f"PendingTimer({', '.join(f'{name}={getattr(self, name)!r}' for name in SHOWN)})"
+
+    @property
+    def msg_id(self) -> str:
+        """The unique id of its sender, or where the message lies when it has none."""
+        return self._one.msg_id
+
+    @property
+    def topic(self) -> str:
+        """The topic to which it will go."""
+        return self._one.topic
+
+    @property
+    def queue_id(self) -> int:
+        """The queue to which it will go."""
+        return self._one.queue_id
+
+    @property
+    def due_at(self) -> datetime:
+        """When it will leave."""
+        return instant(self._one.due_ms)
+
+    @property
+    def accepted_at(self) -> datetime:
+        """When the broker first accepted it."""
+        return instant(self._one.accepted_ms)
+
+    @property
+    def rolls(self) -> int:
+        """How many hops of a long delay it has made so far."""
+        return self._one.rolls
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its keys."""
+        return self._one.keys
+
+    @property
+    def size(self) -> int:
+        """The bytes of its body as stored."""
+        return self._one.size
+
+    @property
+    def kind(self) -> TimerKind:
+        """How it asked for its delay."""
+        return self._one.kind
+
+    @property
+    def tags(self) -> str | None:
+        """Its tag."""
+        return self._one.tags
+
+    @property
+    def recall_handle(self) -> str | None:
+        """What its producer got, unless it was given another time since.
+
+        None for what no handle takes back.
+        """
+        return None if self._broker_name is None else self._one.recall_handle(self._broker_name)
+
+    @property
+    def place(self) -> Place:
+        """Its place among all timers, for the next page of a listing."""
+        return self._one.place
 
     @property
     def body(self) -> bytes:
@@ -85,11 +155,12 @@ class PendingTimer:
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties as stored. Raises ``MessageNotFound`` when the message is gone."""
-        return dict(self._record().properties)
+        """All properties as stored."""
+        return dict(self._one.properties)
 
     def _record(self) -> MessageRecord:
-        record = self._read()
+        with self._door.quiet:
+            record = self._one.read()
         if record is None:
             raise MessageNotFound(f"the store has deleted timer {self.msg_id!r} for {self.topic}")
         return record
@@ -257,7 +328,8 @@ class TimersView(View):
         found = _list(parts, wanted)
         if not found:
             check_topic(parts, topic)
-        return [_pending_timer(parts, one) for one in found]
+        name = parts.broker_name if parts.profile.names_stored_messages else None
+        return [PendingTimer(one, name, parts.door) for one in found]
 
     @property
     def misread_clock(self) -> MisreadClock | None:
@@ -400,33 +472,9 @@ def _list(parts: BrokerParts, wanted: Wanted) -> list[Pending]:
         while not walk.done:
             with parts.door.quiet:
                 walk.step(Budget())
-            walk.arrange()
         found += walk.found
     found.sort(key=lambda one: one.place)
     return found[: wanted.limit]
-
-
-def _pending_timer(parts: BrokerParts, one: Pending) -> PendingTimer:
-    def read() -> MessageRecord | None:
-        with parts.door.quiet:
-            return one.read()
-
-    has_handle = parts.profile.names_stored_messages
-    return PendingTimer(
-        msg_id=one.msg_id,
-        topic=one.topic,
-        queue_id=one.queue_id,
-        due_at=instant(one.due_ms),
-        accepted_at=instant(one.accepted_ms),
-        rolls=one.rolls,
-        keys=one.keys,
-        size=one.size,
-        kind=one.kind,
-        tags=one.tags,
-        recall_handle=one.recall_handle(parts.broker_name) if has_handle else None,
-        place=one.place,
-        read=read,
-    )
 
 
 # -- changing -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Final
 from attrs import frozen
 
 from embedded_broker.api.views import Bodies, PendingTimer
+from embedded_broker.api.views.timers import SHOWN
 from embedded_broker.clocks.instants import epoch_ms
 from embedded_broker.control.fields import Field, Kind
 from embedded_broker.control.operation import PAGE_MAX, Call, Operation, answer_bodies
@@ -107,21 +108,8 @@ def _waiting(one: PendingTimer, bodies: Bodies | None) -> WaitingTimer:
     if bodies is not None:
         with suppress(MessageNotFound):  # it left while the page was made
             body, properties = one.body_within(bodies), one.properties
-    return WaitingTimer(
-        msg_id=one.msg_id,
-        topic=one.topic,
-        queue_id=one.queue_id,
-        due_at=one.due_at,
-        accepted_at=one.accepted_at,
-        rolls=one.rolls,
-        keys=one.keys,
-        size=one.size,
-        kind=one.kind,
-        tags=one.tags,
-        recall_handle=one.recall_handle,
-        body=body,
-        properties=properties,
-    )
+    shown = {name: getattr(one, name) for name in SHOWN}
+    return WaitingTimer(**shown, body=body, properties=properties)
 
 
 def _place(text: str | None) -> Place:

@@ -2,7 +2,8 @@
 
 Answers: which of them come next after a given place, and how many go to one topic. Must not know:
 how a level delivers. A level is a queue in the order of arrival, so a message behind one that is
-due later waits for that one; its due time here says so. Counting keeps one small number for each
+due later waits for that one; its due time here says so. Where a page began is kept for each level:
+the next one need not begin with the first message. Counting keeps one small number for each
 waiting message; what waited before this life is read once, when somebody asks.
 
 Read on: `service.py` for the levels, `timer/listing.py` for what is given.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Generator, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from attrs import define, field
 
@@ -21,9 +22,9 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
-from embedded_broker.timer.listing import Pending, Place, Source, Wanted, pending_of
+from embedded_broker.timer.listing import BEFORE_ALL, Pending, Place, Source, Wanted
 from rocketmq_py.clock import Clock
-from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
@@ -48,50 +49,75 @@ class Levels(Protocol):
         """Give when the first message of a level goes."""
 
 
+class LevelStart(NamedTuple):
+    """Where a listing behind a place began in the queue of a level, for the next page."""
+
+    after: Place
+    head_ms: int | None
+    """When the first message of all left."""
+    number: int
+    due_ms: int
+    """When the message before that leaves."""
+
+
 class LevelSource(Source):
     """What waits at the levels, for one walk; queues are in order already."""
 
-    def __init__(self, store: MessageStore, clock: Clock, levels: Levels) -> None:
+    def __init__(
+        self, store: MessageStore, clock: Clock, levels: Levels, starts: dict[int, LevelStart]
+    ) -> None:
         super().__init__(store)
         self._store = store
         self._clock = clock
         self._levels = levels
+        self._starts = starts
 
     def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
         """Merge the levels."""
-        rows = {level: self._row(level) for level in sorted(self._levels.waiting_from())}
+        waiting = sorted(self._levels.waiting_from())
+        rows = {level: self._row(level, wanted.after) for level in waiting}
         heads: list[_Head] = []
         for level, row in rows.items():
-            first = yield from self._next_of(row, wanted.after)
+            first = yield from self._next_of(row)
             if first is not None:
                 heads.append((*first, level))
         heapify(heads)
         while heads and heads[0][0] < wanted.before_ms:
             due_ms, offset_py, level = heads[0]
             yield self._pending(due_ms, offset_py, level)
-            following = yield from self._next_of(rows[level], wanted.after)
+            following = yield from self._next_of(rows[level])
             if following is None:
                 heappop(heads)
             else:
                 heapreplace(heads, (*following, level))
 
     @staticmethod
-    def _next_of(row: Iterator[_Entry], after: Place) -> Generator[None, None, _Entry | None]:
-        """Give the next of a level that lies behind the place asked for."""
+    def _next_of(row: Iterator[_Entry | None]) -> Generator[None, None, _Entry | None]:
+        """Give the next of a level."""
         for entry in row:
-            if entry > after:
+            if entry is not None:
                 return entry
             yield
         return None
 
-    def _row(self, level: int) -> Iterator[_Entry]:
-        """Give (due, offset) of what waits at a level."""
+    def _row(self, level: int, after: Place) -> Iterator[_Entry | None]:
+        """Give (due, offset) of what waits at a level behind a place; None for the others."""
         queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
-        index = self._levels.waiting_from().get(level, 0)
+        first = self._levels.waiting_from().get(level, 0)
         head_ms = self._levels.head_due_ms(level)
-        due_ms = 0
+        known = self._starts.get(level)
+        is_noted = after == BEFORE_ALL  # who asks for the first one goes through no pages
+        index, due_ms = first, 0
+        if (
+            known is not None
+            and known.after <= after
+            and first <= known.number
+            # A head that is tried again keeps back what was before the place.
+            and (head_ms is None or head_ms == known.head_ms or head_ms < known.after.due_ms)
+        ):
+            index, due_ms = known.number, known.due_ms
         while queue is not None and index < queue.max_offset:
-            entry = queue.entry(index)
+            entry, before_ms = queue.entry(index), due_ms
             index += 1
             if entry is None:
                 continue
@@ -103,7 +129,15 @@ class LevelSource(Source):
                 if deliver_ms > self._levels.level_deliver_ms(level, turn_ms):
                     deliver_ms = turn_ms  # too far off for the level when its turn comes
                 due_ms = max(due_ms, deliver_ms)
+            if (due_ms, offset_py) <= after:
+                yield None
+                continue
+            if not is_noted:
+                self._starts[level] = LevelStart(after, head_ms, index - 1, before_ms)
+                is_noted = True
             yield due_ms, offset_py
+        if not is_noted:
+            self._starts[level] = LevelStart(after, head_ms, index, due_ms)
 
     def _pending(self, due_ms: int, offset_py: int, level: int) -> Pending | None:
         """Describe a message, if it waits still and goes anywhere."""
@@ -112,12 +146,12 @@ class LevelSource(Source):
             return None
         if record.properties.get(Prop.REAL_TOPIC, HALF_TOPIC) == HALF_TOPIC:
             return None
-        return pending_of(
-            record,
+        return Pending(
             due_ms=due_ms,
             root=offset_py,
             accepted_ms=record.store_timestamp,
-            read=lambda: self._record(offset_py),
+            stored=RecordHead.of(record),
+            reader=lambda stored: self._record(stored.commit_log_offset),
         )
 
     def _record(self, offset_py: int) -> MessageRecord | None:

@@ -29,7 +29,7 @@ from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.delivery import Bridge, LatePut, RetryWait
 from embedded_broker.timer.levels.lanes import Flight, LevelLane
-from embedded_broker.timer.levels.listing import LevelSource, LevelTally
+from embedded_broker.timer.levels.listing import LevelSource, LevelStart, LevelTally
 from embedded_broker.timer.listing import Walk, Wanted
 from rocketmq_py.clock import Clock
 from rocketmq_py.logs import get_logger
@@ -102,6 +102,7 @@ class ScheduleMessageService:
         self._look_at_ms: dict[int, int] = {}
         self._looks_by_session: set[int] = set()
         self._heads: dict[int, _Head] = {}
+        self._starts: dict[int, LevelStart] = {}
         self._retries: dict[int, RetryWait] = {}
         self._version = {"counter": 0, "stateVersion": 0, "timestamp": 0}
         self._moves = 0
@@ -247,7 +248,7 @@ class ScheduleMessageService:
 
     def pending(self, wanted: Wanted) -> Walk:
         """Begin to list what waits at all levels, in due order; nothing is changed by it."""
-        return Walk(LevelSource(self._store, self._clock, self), wanted)
+        return Walk(LevelSource(self._store, self._clock, self, self._starts), wanted)
 
     def on_arrival(self, arrivals: Arrivals) -> None:
         """Note what came if it is the first of its level."""

@@ -10,7 +10,6 @@ Read on: `dcommit_log.py` for where positions lead, `engine.py` for when a cell 
 from array import array
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import pairwise
 
 from embedded_broker.timer.slices.marks import MarkTable
 
@@ -18,9 +17,10 @@ from embedded_broker.timer.slices.marks import MarkTable
 class Cell:
     """Where the timers of one second lie; they are taken from the front."""
 
-    __slots__ = ("_next", "_positions")
+    __slots__ = ("_is_ordered", "_next", "_positions")
 
     def __init__(self) -> None:
+        self._is_ordered = True
         self._next = 0
         self._positions = array("q")
 
@@ -29,15 +29,19 @@ class Cell:
 
     def add(self, position: int) -> None:
         """Take a timer that lies at this position of the slice's log."""
-        self._positions.append(position)
+        positions = self._positions
+        if positions and position < positions[-1]:
+            self._is_ordered = False
+        positions.append(position)
 
     def peek(self) -> int:
         """Give the position of the first timer."""
         return self._positions[self._next]
 
     def left(self) -> Sequence[int]:
-        """Give the position of every timer that is left."""
-        return self._positions[self._next :]
+        """Give the position of every timer that is left, in the order in which they came."""
+        left = self._positions[self._next :]
+        return left if self._is_ordered else sorted(left)
 
     def pop(self) -> None:
         """Be done with the first timer."""
@@ -48,8 +52,9 @@ class Cell:
 
         They came out of order if some arrived while the slice was being loaded.
         """
-        if any(before > after for before, after in pairwise(self._positions)):
+        if not self._is_ordered:
             self._positions = array("q", sorted(self._positions))
+            self._is_ordered = True
 
 
 class SliceWheel:

@@ -1,15 +1,18 @@
 """The timers of a sliced store in the order in which they are due.
 
 Answers: which timers come next after a given place, without changing anything. They are walked
-slice by slice and second by second; a slice that is not in memory is read once, in turns, and its
-order kept for the next page. What is still in the inbound queue, or late, is sorted in between.
+slice by slice and second by second. A slice that is not in memory is read once, in turns, and an
+index of it is kept (`../waiting.py`); what its log got since is added when somebody asks. What is
+still in the inbound queue, or late, is sorted in between.
 Time may pass between two turns: a slice that is over then is passed, for all of it has left.
 Must not know: who asks, the door.
 
 Read on: `../listing.py` for what is given, `engine.py` (`pending`, `find`, `look_ahead`).
 """
 
+from bisect import bisect_right
 from collections.abc import Generator, Iterator
+from functools import partial
 
 from embedded_broker.timer.listing import (
     BEFORE_ALL,
@@ -19,24 +22,42 @@ from embedded_broker.timer.listing import (
     Walk,
     Wanted,
     first_stored_ms,
-    pending_of,
 )
 from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.change import find_copies
-from embedded_broker.timer.slices.dispatch import take_into
+from embedded_broker.timer.slices.dcommit_log import SliceLog
 from embedded_broker.timer.slices.marks import MarksByKey, MarkTable, hits_among
-from embedded_broker.timer.slices.record import SECOND_MS, glance, second_of
+from embedded_broker.timer.slices.record import SECOND_MS, Glance, glance, second_of, source_of
 from embedded_broker.timer.slices.state import Late, SliceState
+from embedded_broker.timer.waiting import WaitingIndex
 from rocketmq_py.errors import RecordError
-from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
+from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead, decode_record, record_head
+
+
+class _Slice:
+    """What the log of a slice holds, as far as it was read."""
+
+    def __init__(self, log: SliceLog | None) -> None:
+        self.log = log
+        self.read_to = 0
+        self.index = WaitingIndex()
+        """The newest copy of a timer is its record in this log."""
+        self.marks = MarkTable()
+
+    def take(self, seen: Glance | None, position: int) -> None:
+        """Take in a record."""
+        if seen is not None and seen.is_mark:
+            self.marks.add(seen)
+        elif seen is not None:
+            self.index.add(seen.second * SECOND_MS, seen.source, position, seen.topic)
 
 
 class SliceListing:
-    """What walks share: the order of one slice that is not in memory."""
+    """What walks share: an index of every slice that is not in memory."""
 
     def __init__(self, state: SliceState) -> None:
         self.state = state
-        self._kept: SliceWheel | None = None
+        self._kept: dict[int, _Slice] = {}
 
     def walk(self, wanted: Wanted) -> Walk:
         """Begin a listing."""
@@ -45,49 +66,52 @@ class SliceListing:
     def find(self, unique_key: str, topic: str | None) -> list[Pending]:
         """Give every waiting timer with this id, oldest first."""
         return [
-            self.describe(copy.record, second_of(copy.request.out_ms))
+            self.describe(RecordHead.of(copy.record), second_of(copy.request.out_ms))
             for copy in find_copies(self.state, unique_key, topic)
             if copy.waits and copy.marked_by is None
         ]
 
-    def describe(self, record: MessageRecord, second: int) -> Pending:
-        """Say what is known of a waiting message."""
-        return pending_of(
-            record,
+    def describe(self, stored: RecordHead, second: int, position: int | None = None) -> Pending:
+        """Say what is known of a waiting message, which lies at a position of its slice's log."""
+        return Pending(
             due_ms=second * SECOND_MS,
-            root=record.commit_log_offset,
-            accepted_ms=first_stored_ms(record, self.record),
-            read=lambda: record,
+            root=stored.commit_log_offset,
+            accepted_ms=first_stored_ms(stored, self.stored),
+            stored=stored,
+            reader=partial(self._record, second, position),
         )
 
-    def record(self, offset: int) -> MessageRecord | None:
-        """Read a message of the inbound queue's topic."""
-        record = self.state.store.record(offset)
-        return None if record is None or record.topic != self.state.topic else record
+    def stored(self, offset: int) -> RecordHead | None:
+        """Read a message of the inbound queue's topic, without its body."""
+        stored = self.state.store.log.head(offset)
+        return None if stored is None or stored.topic != self.state.topic.encode() else stored
 
-    def wheel(self, number: int) -> Generator[None, None, SliceWheel | None]:
-        """Read a slice as far as needed, in turns; gives its cells, None when it is over."""
+    def _record(
+        self, second: int, position: int | None, stored: RecordHead
+    ) -> MessageRecord | None:
         state = self.state
-        found = state.wheel_of(number)
-        if found is not None and not found.is_loading:
-            return found
-        kept = self._kept
-        if kept is None or kept.number != number:
-            kept = SliceWheel(number, state.length, load_to=0)
-            self._kept = kept
+        view = None if position is None else state.log.read(state.slice_of(second), position)
+        if view is not None:
+            return decode_record(view, check_crc=False)
+        record = state.store.record(stored.commit_log_offset)
+        return None if record is None or record.topic != state.topic else record
+
+    def slice(self, number: int) -> Generator[None, None, _Slice]:
+        """Read a slice that is not in memory as far as needed, in turns."""
+        state = self.state
         log = state.log.slices.get(number)
-        kept.load_to = 0 if log is None else log.end
-        for position, record in state.log.scan(number, kept.loaded_to, kept.load_to):
-            if position >= kept.loaded_to:  # else another walk was here meanwhile
-                seen = glance(record)
-                if seen is not None and state.slice_of(seen.second) == number:
-                    take_into(state, kept, seen, position)
-                kept.loaded_to = position + len(record)
+        kept = self._kept.get(number)
+        if kept is None or kept.log is not log:
+            kept = self._kept[number] = _Slice(log)
+            for over in [one for one in self._kept if one not in state.log.slices]:
+                del self._kept[over]
+        end = 0 if log is None else log.end
+        for position, record in state.log.scan(number, kept.read_to, end):
+            if position >= kept.read_to:  # else another walk was here meanwhile
+                kept.take(glance(record), position)
+                kept.read_to = position + len(record)
             yield
-        if state.log.slices.get(number) is not log:
-            self._kept = None
-            return None
-        kept.loaded_to = max(kept.loaded_to, kept.load_to)
+        kept.read_to = max(kept.read_to, end)
         return kept
 
     def strays(self, marks: MarkTable) -> Generator[None, None, list[Late]]:
@@ -131,14 +155,18 @@ class SliceSource(Source):
         first = max(self._state.current_second, wanted.after.due_ms // SECOND_MS)
         number = self._next_slice(self._state.slice_of(first) - 1)
         while number is not None:
-            wheel = yield from self._listing.wheel(number)
-            if wheel is not None:
+            before_ms = min(wanted.before_ms, (number + 1) * self._state.length * SECOND_MS)
+            wheel = self._state.wheel_of(number)
+            if wheel is None or wheel.is_loading:
+                kept = yield from self._listing.slice(number)
+                yield from self._of_index(kept, number, strays, wanted, before_ms)
+            else:
                 for second in [one for one in wheel.seconds() if one >= first]:
-                    yield from self._of_strays(strays, second)
-                    if second * SECOND_MS >= wanted.before_ms:
+                    if second * SECOND_MS >= before_ms:
                         break
+                    yield from self._of_strays(strays, second)
                     yield from self._of_cell(wheel, second)
-            if (number + 1) * self._state.length * SECOND_MS >= wanted.before_ms:
+            if before_ms == wanted.before_ms:
                 break
             number = self._next_slice(number)
         yield from self._of_strays(strays, None)
@@ -150,35 +178,61 @@ class SliceSource(Source):
         """Give the strays of earlier seconds, from the end of the list; None: all that are left."""
         while strays and (before is None or strays[-1].second < before):
             stray = strays.pop()
-            record = self._listing.record(stray.source)
-            if record is None:
-                yield None
-                continue
-            yield self._pending(record, stray.second, self._state.late.marks(stray.second))
+            stored = self._listing.stored(stray.source)
+            marks = self._state.late.marks(stray.second)
+            yield None if stored is None else self._pending(stored, stray.second, marks)
+
+    def _of_index(
+        self, kept: _Slice, number: int, strays: list[Late], wanted: Wanted, before_ms: int
+    ) -> Iterator[Pending | None]:
+        """Give the timers of a slice that is not in memory."""
+        after = self._after
+        while after.due_ms < before_ms:
+            rows, after = kept.index.part(wanted, after, before_ms)
+            for due_ms, _, position, _ in rows:
+                second = due_ms // SECOND_MS
+                yield from self._of_strays(strays, second)
+                yield self._stored(number, position, second, kept.marks.at(second))
+            yield None
 
     def _of_cell(self, wheel: SliceWheel, second: int) -> Iterator[Pending | None]:
         cell, marks = wheel.cell(second), wheel.marks.at(second)
-        for position in sorted(cell.left()) if cell is not None else ():
-            view = self._state.log.read(wheel.number, position)
-            try:
-                record = None if view is None else decode_record(view, check_crc=False)
-            except RecordError:
-                record = None
-            if record is None:
-                yield None
-            else:
-                yield self._pending(record, second, marks)
+        positions = () if cell is None else cell.left()
+        begin = 0
+        if second * SECOND_MS == self._after.due_ms:
+            begin = bisect_right(
+                positions, self._after.root, key=partial(self._source, wheel.number)
+            )
+        for position in positions[begin:]:
+            yield self._stored(wheel.number, position, second, marks)
 
-    def _pending(self, record: MessageRecord, second: int, marks: MarksByKey) -> Pending | None:
+    def _source(self, number: int, position: int) -> int:
+        view = self._state.log.read(number, position)
+        return -1 if view is None else source_of(view)
+
+    def _stored(self, number: int, position: int, second: int, marks: MarksByKey) -> Pending | None:
+        """Read a timer of a slice's log, unless its second is over."""
+        view = self._state.log.read(number, position)
+        if view is None or second < self._state.current_second:
+            return None
+        try:
+            return self._pending(record_head(view), second, marks, position)
+        except RecordError:
+            return None
+
+    def _pending(
+        self, stored: RecordHead, second: int, marks: MarksByKey, position: int | None = None
+    ) -> Pending | None:
         """Describe a timer behind the place asked for, unless it is done, given or marked."""
-        state = self._state
-        source = record.commit_log_offset
+        state, several = self._state, (marks, self._stray_marks.at(second))
+        source = stored.commit_log_offset
         if Place(second * SECOND_MS, source) <= self._after:
             return None
         if source in state.done or source in state.fired or source in self._given:
             return None
-        if hits_among((marks, self._stray_marks.at(second)), source, record.properties):
+        one = self._listing.describe(stored, second, position)
+        if hits_among(several, source, one.properties):
             return None
         if source in self._strays:
             self._given.add(source)
-        return self._listing.describe(record, second)
+        return one

@@ -14,7 +14,7 @@ from typing import Final
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.copies import Copies, stored_parts
-from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Entry, Kind, Waiting
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, Entry, Kind
 from embedded_broker.timer.wheel.plain_timer import (
     NEVER_ROLLED,
     ROLL_NOTE,
@@ -91,9 +91,7 @@ class Batch:
 
     def keep(self) -> None:
         """Note that what was taken is done."""
-        for entry in self.gone:
-            if entry[KIND_AT] == Kind.CARRIED:
-                self._state.due_heap.finish(Waiting(*entry))
+        self._state.due_heap.finish(*self.gone)
         for topic, number, at_ms in self._counts:
             self._state.metrics.add(topic, -number, at_ms, changes=number)
 

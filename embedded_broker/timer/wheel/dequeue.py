@@ -16,16 +16,10 @@ from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.request import topic_hash
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.due_heap import NOT_LATE, Kind
-from embedded_broker.timer.wheel.plain_timer import Destinations, Plain, plain_due_ms, plain_home_ms
+from embedded_broker.timer.wheel.plain_timer import Destinations, Plain, plain_due_ms
 from embedded_broker.timer.wheel.slots import NO_SLOT
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
-from embedded_broker.timer.wheel.timer_log import (
-    ELSEWHERE,
-    MAGIC_DELETE,
-    MAGIC_ROLL,
-    OFFSET_PY_AT,
-    LogEntry,
-)
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, OFFSET_PY_AT, LogEntry
 
 _CHECK_BUDGET_EVERY: Final = 16
 _WALKED_AT_ONCE: Final = 16
@@ -109,8 +103,6 @@ class TimerDequeueGetMessageService(Stage[TimerState]):
         _, out_ms, _, root, _ = plain
         state = self.state
         precision_ms = state.precision_ms
-        if magic & ELSEWHERE and state.hops:
-            state.hops.remove(plain_home_ms(plain, precision_ms), offset_py)
         if magic & MAGIC_ROLL or out_ms > slot_ms:
             kind, due_ms = Kind.ROLL, slot_ms + precision_ms
         else:

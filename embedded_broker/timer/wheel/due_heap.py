@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from embedded_broker.timer.recall import Mark
 
 NOT_LATE: Final = -1
+_LEFT_MOST: Final = 16384
 
 
 Entry: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
@@ -58,7 +59,8 @@ class Waiting(NamedTuple):
 
 
 KIND_AT: Final = Waiting._fields.index("kind")
-"""Where an `Entry` has its kind."""
+OFFSET_AT: Final = Waiting._fields.index("offset_py")
+"""Where an `Entry` has its kind and the offset of its message."""
 
 
 def _bare(entry: Waiting) -> Entry:
@@ -77,6 +79,8 @@ class DueHeap:
         """Passed slots that still own entries here: number of them, load-time commit-log end."""
         self.done: set[int] = set()
         """Source offsets that an earlier life released already."""
+        self.left: list[Entry] | None = None
+        """What was finished since `listing.py` looked; None: it does not look, or it is much."""
         self._removed: dict[int, list[int]] = {}
         self._late: dict[int, int] = {}
         self._late_marks: dict[int, int] = {}
@@ -133,12 +137,17 @@ class DueHeap:
         kept = (due_ms, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms)
         heappush(self.heap, (*kept, Kind.CARRIED, queue_offset))
 
-    def finish(self, entry: Waiting) -> None:
-        """Note that nothing more happens to an entry that was popped."""
-        if entry.queue_offset != NOT_LATE:
-            self._late.pop(entry.queue_offset, None)
-        elif entry.kind == Kind.CARRIED:
-            self._unhold(entry.slot_ms)
+    def finish(self, *entries: Entry) -> None:
+        """Note that nothing more happens to entries that were popped."""
+        if self.left is not None:
+            self.left += entries
+            if len(self.left) > _LEFT_MOST:
+                self.left = None
+        for _, _, _, _, _, slot_ms, _, kind, queue_offset in entries:
+            if queue_offset != NOT_LATE:
+                self._late.pop(queue_offset, None)
+            elif kind == Kind.CARRIED:
+                self._unhold(slot_ms)
 
     def carried(self, slot_ms: int) -> list[Waiting]:
         """Take out what was carried past this hop slot, to be rolled after all.

@@ -228,7 +228,6 @@ class TimerMessageStore(TimerEngine):
         self._dequeue_get.open_window()
         self._arrivals.note_unread_marks()
         self._gates.start(now_ms)
-        state.hops.scanned_to, state.hops.cold_until = state.log.begin, state.log.end
         self._changes.look_for_unfinished()
         self._arrivals.is_open = True
         if len(self._store.problems) > known:

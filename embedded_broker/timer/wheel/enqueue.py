@@ -16,14 +16,11 @@ from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.change import keep_passed_marks
 from embedded_broker.timer.wheel.due_heap import Kind, Waiting
-from embedded_broker.timer.wheel.hop_index import home_slot
 from embedded_broker.timer.wheel.slots import NO_SLOT, Slot
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import (
-    ELSEWHERE,
     MAGIC_DEFAULT,
     MAGIC_DELETE,
-    MAGIC_EARLY,
     MAGIC_ROLL,
     RECORD_SIZE,
 )
@@ -139,10 +136,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
             if slot_ms < state.curr_write_ms:
                 return in_way_ms
             slot = wheel.get_slot(slot_ms)
-        magic, home_ms = MAGIC_DEFAULT, request.out_ms
-        if Prop.TIMER_DUE_MS in properties:
-            home_ms = home_slot(properties, request, precision_ms)
-            magic |= MAGIC_EARLY if home_ms < request.out_ms else 0
+        magic = MAGIC_DEFAULT
         if request.deletes is not None:
             magic |= MAGIC_DELETE
         if slot_ms != final_ms:
@@ -152,8 +146,6 @@ class TimerEnqueuePutService(Stage[TimerState]):
             write_ms = min(state.curr_write_ms, slot_ms)
             state.take(magic, slot_ms, write_ms, message)
             return None
-        if magic & ELSEWHERE:
-            state.hops.add(home_ms, offset_py)
         if magic & MAGIC_DELETE:
             state.due_heap.note_entered(message.queue_offset)
         return None
@@ -211,7 +203,6 @@ class TimerEnqueuePutService(Stage[TimerState]):
             num + (-1 if magic & MAGIC_DELETE else 1),
             slot_magic,
             waiting=slot_ms not in state.due_heap.loaded,
-            has_due=not magic & ELSEWHERE,
         )
 
     def put_run(self, run: TimerRun, entries: Sequence[Entry], start: int) -> int:

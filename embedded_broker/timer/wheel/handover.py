@@ -9,17 +9,14 @@ Read on: `engine.py` for the calls, `recovery.py` for the same proof after a sto
 """
 
 from heapq import heapify
-from typing import Final
 
 from embedded_broker.timer.delivery import released_since
 from embedded_broker.timer.outcomes import TimerProgress
 from embedded_broker.timer.request import parse_request
-from embedded_broker.timer.wheel.due_heap import Kind, Waiting
+from embedded_broker.timer.wheel.due_heap import OFFSET_AT, Kind
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL
 from embedded_broker.timer.wheel.upkeep import NO_END_MS, recount, slot_records, slots_ahead
-
-_OFFSET_AT: Final = Waiting._fields.index("offset_py")
 
 
 def take_over(state: TimerState, now_ms: int) -> None:
@@ -118,11 +115,12 @@ def _forget(state: TimerState, offsets: set[int], last_ms: int, now_ms: int) -> 
     # What a mark has taken out of the counts already is not among these.
     fewer = recount(state, new, last_ms)
     due_heap.done |= new
+    due_heap.left = None  # some of them are in slots that are not loaded
     heap = due_heap.heap
     for entry in heap:
-        if entry[_OFFSET_AT] in new:
-            due_heap.finish(Waiting(*entry))
-    heap[:] = [entry for entry in heap if entry[_OFFSET_AT] not in new]
+        if entry[OFFSET_AT] in new:
+            due_heap.finish(entry)
+    heap[:] = [entry for entry in heap if entry[OFFSET_AT] not in new]
     heapify(heap)
     for topic, count in fewer.items():
         state.metrics.add(topic, -count, now_ms, changes=count)

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from embedded_broker.store.copies import topic_field
 from embedded_broker.timer.request import parse_request, topic_hash
-from rocketmq_py.protocol.delay import timer_out_ms
 from rocketmq_py.protocol.names import REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 
@@ -116,11 +115,3 @@ def plain_due_ms(plain: Plain, precision_ms: int, step_ms: int) -> int:
         return end_ms
     due_ms = -(-asked_ms // step_ms) * step_ms
     return due_ms if due_ms < end_ms else end_ms  # noqa: FURB136 - asked for every timer
-
-
-def plain_home_ms(plain: Plain, precision_ms: int) -> int:
-    """Give the slot in which a plain timer is due, as `home_slot` does."""
-    _, out_ms, asked_ms, _, rolls = plain
-    if rolls == NEVER_ROLLED or asked_ms > out_ms:
-        return out_ms
-    return max(timer_out_ms(asked_ms, precision_ms), out_ms - precision_ms)

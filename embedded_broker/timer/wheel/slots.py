@@ -80,7 +80,6 @@ class TimerWheel:
         self.file_size = self.slots_total * SLOT_SIZE
         self._bytes = _zeros(self.file_size)
         self._waiting = bytearray(self.slots_total)
-        self._has_due = bytearray(self.slots_total)
         self._dirty: set[int] = set()
         self._used: set[int] = set()
         self._segment: Segment | None = None
@@ -119,12 +118,10 @@ class TimerWheel:
         magic: int | None = None,
         *,
         waiting: bool = True,
-        has_due: bool = True,
     ) -> None:
         """Write a slot; without `num` and `magic` those bytes stay, even of another time.
 
-        With `waiting` False the slot is one that the engine has already loaded. `has_due` False
-        says that what was added is due in another slot.
+        With `waiting` False the slot is one that the engine has already loaded.
         """
         unit = time_ms // self.precision_ms
         index = unit % self.slots_total
@@ -137,8 +134,6 @@ class TimerWheel:
         self._dirty.add(index >> _PAGE_SHIFT)
         if waiting:
             self._waiting[index] = 1
-            if has_due:
-                self._has_due[index] = 1
             if self._next_known and (self._next is None or time_ms < self._next):
                 self._next = unit * self.precision_ms
 
@@ -147,7 +142,7 @@ class TimerWheel:
         index = time_ms // self.precision_ms % self.slots_total
         _SLOT.pack_into(self._bytes, index * SLOT_SIZE, 0, 0, 0, 0, 0)
         self._dirty.add(index >> _PAGE_SHIFT)
-        self._waiting[index] = self._has_due[index] = 0
+        self._waiting[index] = 0
         self._next_known = False
 
     def clear(self) -> None:
@@ -158,7 +153,6 @@ class TimerWheel:
             self._bytes[start:end] = bytes(end - start)
         self._dirty |= self._used
         self._waiting = bytearray(self.slots_total)
-        self._has_due = bytearray(self.slots_total)
         self._far = []
         self._next_known = False
 
@@ -196,16 +190,16 @@ class TimerWheel:
     def leave(self, time_ms: int) -> None:
         """Stop counting the slot as waiting: it is loaded, or behind the reader."""
         index = time_ms // self.precision_ms % self.slots_total
-        self._waiting[index] = self._has_due[index] = 0
+        self._waiting[index] = 0
         if self._next == time_ms:
             self._next_known = False
         if self._far and time_ms in self._far:
             self._far.remove(time_ms)
 
     def wait_again(self, time_ms: int) -> None:
-        """Undo `leave` for a slot whose records are all due in it."""
+        """Undo `leave`."""
         index = time_ms // self.precision_ms % self.slots_total
-        self._waiting[index] = self._has_due[index] = 1
+        self._waiting[index] = 1
         self._next_known = False
 
     def mark_waiting(self, from_ms: int) -> None:
@@ -220,7 +214,6 @@ class TimerWheel:
         for unit in units:
             if unit - first < total:
                 waiting[unit % total] = 1
-        self._has_due = waiting.copy()
         self._far = sorted(unit * self.precision_ms for unit in units if unit - first >= total)
         self._next_known = False
 
@@ -231,17 +224,12 @@ class TimerWheel:
             self._next_known = True
         return self._next
 
-    def nothing_due(self, time_ms: int) -> None:
-        """Note that every record of a waiting slot is due in another one."""
-        self._has_due[time_ms // self.precision_ms % self.slots_total] = 0
-
-    def waiting_after(self, from_ms: int, read_ms: int, *, due_only: bool = False) -> int | None:
+    def waiting_after(self, from_ms: int, read_ms: int) -> int | None:
         """Give the earliest waiting slot at or after `from_ms` of those the reader has ahead.
 
-        For who only looks: `read_ms` is the read pointer, and nothing is changed. With `due_only`
-        slots are passed over of which it is known that nothing is due in them.
+        For who only looks: `read_ms` is the read pointer, and nothing is changed.
         """
-        marks = self._has_due if due_only else self._waiting
+        marks = self._waiting
         turn_ms = self.slots_total * self.precision_ms
         from_ms = max(from_ms, read_ms)
         # Those that were far when the store was opened may have come near meanwhile.
@@ -262,7 +250,7 @@ class TimerWheel:
         reach_ms = from_ms + self.slots_total * self.precision_ms
         while self._far and self._far[0] < reach_ms:
             index = self._far.pop(0) // self.precision_ms % self.slots_total
-            self._waiting[index] = self._has_due[index] = 1
+            self._waiting[index] = 1
         index = self._waiting.find(1, begin)
         if index < 0:
             index = self._waiting.find(1, 0, begin)

@@ -26,9 +26,8 @@ from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import TimerMessage, parse_request
 from embedded_broker.timer.request import topic_hash as hash_of
 from embedded_broker.timer.wheel.due_heap import DueHeap, Kind, Waiting
-from embedded_broker.timer.wheel.hop_index import HopIndex, home_slot
 from embedded_broker.timer.wheel.slots import TimerWheel
-from embedded_broker.timer.wheel.timer_log import ELSEWHERE, MAGIC_DELETE, MAGIC_ROLL, TimerLog
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, TimerLog
 from rocketmq_py.protocol.delay import release_due_ms
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -86,7 +85,6 @@ class TimerState:
     release_precision_ms: int
     roll_window: int
     due_heap: DueHeap = field(factory=DueHeap)
-    hops: HopIndex = field(factory=HopIndex)
     role: TimerRole = field(factory=TimerRole)
     curr_queue_offset: int = 0
     curr_write_ms: int = 0
@@ -195,8 +193,6 @@ class TimerState:
     ) -> None:
         """Put a message of a loaded slot into the due heap: a timer, a hop, or a mark."""
         offset_py, size_py, _, properties, request, _ = message
-        if magic & ELSEWHERE and self.hops:
-            self.hops.remove(home_slot(properties, request, self.precision_ms), offset_py)
         if magic & MAGIC_ROLL or request.out_ms > slot_ms:
             kind = Kind.ROLL if request.deletes is None else Kind.ROLL_MARK
             due_ms = slot_ms + self.precision_ms

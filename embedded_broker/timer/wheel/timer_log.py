@@ -24,11 +24,6 @@ MAGIC_ROLL: Final = 2
 """The slot is a hop: the message goes back into the timer topic at its end."""
 MAGIC_DELETE: Final = 4
 """The message is a mark that removes another one."""
-MAGIC_EARLY: Final = 8
-"""The message is due in the slot before this one; ours only. The original looks at no bit but those
-of ROLL and DELETE, takes the four low ones for valid, and releases it with this slot."""
-ELSEWHERE: Final = MAGIC_ROLL | MAGIC_EARLY
-"""The message is due in another slot than the one it lies in."""
 BLANK_MAGIC: Final = -875_286_124
 """`CBD43194`, as the commit log's blank."""
 

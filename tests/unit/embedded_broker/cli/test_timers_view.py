@@ -11,7 +11,8 @@ from embedded_broker.inspector.columns import Whereabouts
 from embedded_broker.inspector.integrity import Checked
 from embedded_broker.inspector.reader import Finding, Severity
 from embedded_broker.inspector.report import Bucket, Listed, Report, StageLine, TopicLine
-from embedded_broker.timer.listing import Pending, TimerKind
+from embedded_broker.timer.listing import Pending
+from rocketmq_py.protocol.message_codec import RecordHead
 
 
 class AsciiStream(io.StringIO):
@@ -62,16 +63,11 @@ def test_names_with_brackets_are_shown_as_they_are() -> None:
         due_ms=1_700_000_000_123,
         root=0,
         topic="[red]T",
-        queue_id=0,
-        msg_id="[b]ID",
-        keys=(),
-        rolls=2,
         accepted_ms=0,
-        size=1,
-        kind=TimerKind.MS,
-        tags=None,
-        recall_time_ms=None,
-        read=lambda: None,
+        stored=RecordHead(
+            b"T", 0, 0, bytes(8), 1, b"UNIQ_KEY\x01[b]ID\x02TIMER_ROLL_TIMES\x012\x02"
+        ),
+        reader=lambda _: None,
     )
     line = Listed(pending, Whereabouts.HOP, level=0, offset=0, size=1)
     text = shown(

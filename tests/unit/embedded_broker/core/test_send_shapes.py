@@ -72,7 +72,7 @@ def timers_of(parts: BrokerParts) -> dict[str, object]:
             "timer log": bytes(state.log.read_bytes(0)) if state.log.end else b"",
             "wheel": list(state.wheel.used_slots()),
             "next": state.wheel.next_waiting(state.curr_read_ms),
-            "waiting": (bytes(state.wheel._waiting), bytes(state.wheel._has_due)),
+            "waiting": (bytes(state.wheel._waiting),),
             "pointers": (state.curr_queue_offset, state.curr_write_ms, state.curr_read_ms),
             "front": sorted(state.due_heap.heap),
         }

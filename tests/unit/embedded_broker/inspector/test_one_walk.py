@@ -21,7 +21,6 @@ from tests.unit.embedded_broker.timer.timer_rig import Rig, Short
 def run(walk: Walk) -> list[Pending]:
     while not walk.done:
         walk.step(Short(3))
-        walk.arrange()
     return walk.found
 
 

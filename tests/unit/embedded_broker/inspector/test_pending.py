@@ -31,7 +31,6 @@ def walked(source: PendingTimers, **wanted: Any) -> list[Pending]:
     walk = Walk(source, Wanted(**{"limit": 1_000_000, **wanted}))
     while not walk.done:
         walk.step(Endless())
-        walk.arrange()
     return walk.found
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from rocketmq_py.protocol.message_codec import RecordHead
 from tests.records import encode_record
 from tests.unit.embedded_broker.store.store_tools import STORE_HOST
 
@@ -55,6 +56,17 @@ def test_a_record_inside_another_ones_body_is_no_record() -> None:
     start = 88
     assert bytes(log.files.read(start, len(inner)) or b"") == inner
     assert log.read(start) is None
+
+
+def test_a_head_is_read_where_a_record_is() -> None:
+    log = _log()
+    offset = log.append(_record(0, b"body"))
+    record, head = log.record(offset), log.head(offset)
+
+    assert record is not None
+    assert head is not None
+    assert head == RecordHead.of(record)
+    assert log.head(offset + 1) is None
 
 
 def test_a_torn_record_is_not_decoded() -> None:

@@ -212,7 +212,6 @@ class Rig:
             walk = self.timers.pending(Wanted(limit=limit, after=after, **wanted))
             while not walk.done:
                 walk.step(Short(turns))
-                walk.arrange()
             found += walk.found
             if len(walk.found) < limit:
                 return found

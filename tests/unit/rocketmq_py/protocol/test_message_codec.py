@@ -17,12 +17,14 @@ from rocketmq_py.protocol.message_codec import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
+    RecordHead,
     decode_batch,
     decode_record,
     decode_records,
     encode_batch,
     encode_neighbours,
     iter_records,
+    record_head,
     record_properties,
 )
 from rocketmq_py.protocol.properties import decode_properties, encode_properties
@@ -226,6 +228,10 @@ def test_properties_are_read_alone_as_with_the_rest(
     found = decode_properties(record_properties(memoryview(data)))
     assert found == decode_record(data).properties
     assert bool(found) is bool(properties)
+    head, whole = record_head(memoryview(data)), decode_record(data)
+    assert head == RecordHead.of(whole)
+    assert head.offset_msg_id == whole.offset_msg_id
+    assert (head.topic, head.body_size) == (topic.encode(), 70_000)
     for size in (0, 50, 83, 84, 90, len(data) - 1):
         with pytest.raises(RecordError):
             record_properties(data[:size])

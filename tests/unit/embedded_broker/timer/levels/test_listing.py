@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from embedded_broker.timer.listing import BEFORE_ALL, Pending, TimerKind, Wanted
+from embedded_broker.store.consume_queue import ConsumeQueue, Entry
+from embedded_broker.timer.listing import BEFORE_ALL, Pending, Place, TimerKind, Wanted
 from tests.unit.embedded_broker.timer.timer_rig import Endless, Rig, Short
 
 
@@ -17,7 +18,6 @@ def listed(rig: Rig, *, limit: int = 100, turns: int = 0, **wanted: object) -> l
         walk = rig.levels.pending(Wanted(limit=limit, after=after, **wanted))  # type: ignore[arg-type]
         while not walk.done:
             walk.step(Short(turns) if turns else Endless())
-            walk.arrange()
         found += walk.found
         if len(walk.found) < limit:
             return found
@@ -168,3 +168,55 @@ def test_counting_forgets_what_was_delivered_though_nobody_asks() -> None:
 
     assert len(rig.levels.tally._rows[1].topics) < 5000
     assert counts(rig, "T") == [0]
+
+
+def looked_at(rig: Rig, monkeypatch: pytest.MonkeyPatch, **wanted: object) -> int:
+    """How many entries of queues one page looks at."""
+    seen: list[int] = []
+    entry = ConsumeQueue.entry
+
+    def counted(queue: ConsumeQueue, index: int) -> Entry | None:
+        seen.append(index)
+        return entry(queue, index)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ConsumeQueue, "entry", counted)
+        walk = rig.levels.pending(Wanted(**wanted))  # type: ignore[arg-type]
+        while not walk.done:
+            walk.step(Short(3))
+    return len(seen)
+
+
+def test_a_page_does_not_begin_with_the_first_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    for _ in range(200):
+        level(rig, 5)
+        level(rig, 6)
+    whole = listed(rig, limit=50)
+
+    assert len(whole) == 400
+    after, later = whole[299].place, whole[349].place
+    assert looked_at(rig, monkeypatch, limit=50, after=after) == 350  # back from the last page
+    listed(rig, limit=1000)
+    assert looked_at(rig, monkeypatch, limit=50, after=after) <= 52
+    assert looked_at(rig, monkeypatch, limit=50, after=later) <= 102
+
+
+def test_pages_stay_right_in_any_order_and_while_messages_leave() -> None:
+    rig, random = Rig(), Random(3)
+    for _ in range(300):
+        level(rig, random.randrange(1, 7))
+        if random.random() < 0.3:
+            rig.advance(random.randrange(2000))
+        after = random.choice(listed(rig, limit=7) or [None])
+        place = BEFORE_ALL if after is None else after.place
+        kept = page(rig, place)
+        rig.levels._starts.clear()
+        assert kept == page(rig, place)
+
+
+def page(rig: Rig, after: Place) -> list[Pending]:
+    walk = rig.levels.pending(Wanted(limit=5, after=after))
+    while not walk.done:
+        walk.step(Endless())
+    return walk.found

@@ -7,6 +7,8 @@ from random import Random
 import pytest
 
 from embedded_broker.timer.listing import Pending, Place, TimerKind, Wanted
+from embedded_broker.timer.slices.dcommit_log import DCommitLog
+from embedded_broker.timer.slices.listing import SliceListing
 from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, Endless, Short, SliceRig
 
 
@@ -14,7 +16,6 @@ def listed(rig: SliceRig, wanted: Wanted | None = None, *, turns: int = 0) -> li
     walk = rig.timers.pending(wanted or Wanted())
     while not walk.done:
         walk.step(Short(turns) if turns else Endless())
-        walk.arrange()
     return walk.found
 
 
@@ -165,3 +166,76 @@ def test_the_distribution_counts_timers_by_how_soon_they_are_due() -> None:
         300: 1,
         86_400: 1,
     }
+
+
+def read_in(rig: SliceRig, monkeypatch: pytest.MonkeyPatch, wanted: Wanted) -> int:
+    """How often one page reads in the logs of slices."""
+    reads: list[int] = []
+    read = DCommitLog.read
+
+    def counted(log: DCommitLog, number: int, position: int) -> memoryview | None:
+        reads.append(position)
+        return read(log, number, position)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DCommitLog, "read", counted)
+        assert len(listed(rig, wanted)) == wanted.limit
+    return len(reads)
+
+
+@pytest.mark.parametrize(("delay_ms", "once"), [(2000, 0), (100_000, 300)])
+def test_a_page_reads_no_more_than_it_gives(
+    delay_ms: int, once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = SliceRig()
+    for number in range(300):
+        rig.timer(delay_ms, topic="B" if number % 100 == 7 else "A")
+
+    assert read_in(rig, monkeypatch, Wanted(limit=10)) == 10 + once
+    assert read_in(rig, monkeypatch, Wanted(limit=10)) == 10
+    after = listed(rig, Wanted(limit=200))[-1].place
+    assert read_in(rig, monkeypatch, Wanted(limit=10, after=after)) <= 10 + 9  # a search by halves
+    if once:
+        assert read_in(rig, monkeypatch, Wanted(limit=3, topic="B")) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_kept_agrees_with_a_fresh_look_after_any_course(seed: int) -> None:
+    rig, random = SliceRig(), Random(seed)
+    keys = [rig.timer(1000)]
+
+    def pause() -> None:
+        rig.timers.stages["SliceDispatchService"].pause()
+
+    def resume() -> None:
+        rig.timers.stages["SliceDispatchService"].resume()
+
+    def again() -> None:
+        resume()
+        rig.fire()
+        random.choice((rig.crash, rig.restart))()
+
+    delays = (5, 900, 20_000, 70_000, 200_000)
+    acts = (
+        (30, lambda: keys.append(rig.timer(random.choice(delays) + random.randrange(2000)))),
+        (6, lambda: rig.timers.recall(random.choice(keys))),
+        (5, lambda: rig.timers.reschedule(
+            random.choice(keys), rig.clock.now_ms + random.choice(delays)
+        )),
+        (5, lambda: rig.advance(random.randrange(3000))),
+        (2, lambda: rig.jump(random.choice((1500, 70_000)))),
+        (1, rig.flush),
+        (1, pause),
+        (2, resume),
+        (1, again),
+    )  # fmt: skip
+    for _ in range(200):
+        random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
+        if random.random() < 0.3:
+            rig.listed(limit=random.choice((1, 3, 50)))
+        if random.random() < 0.3:
+            found = rig.listed(limit=random.choice((3, 50)), turns=random.choice((1, 4, 90)))
+            kept, rig.timers._listing = rig.timers._listing, SliceListing(rig.timers._state)
+            assert found == rig.listed()
+            assert len(found) == rig.timers.count()
+            rig.timers._listing = kept

@@ -219,3 +219,16 @@ def test_a_slot_that_was_over_is_passed_without_reading_its_messages(
     assert read == []
     rig.advance(1000)
     assert (rig.bodies(), rig.timers.count()) == ([], 0)
+
+
+def test_a_listing_that_was_kept_leaves_out_what_another_broker_released() -> None:
+    rig = Rig()
+    for delay_ms in (500, 3000, 20_000, 50_000):
+        rig.timer(delay_ms)
+    assert len(rig.listed()) == 4
+    rig.timers.set_should_running_dequeue(False)
+    rig.clock.now_ms += 30_000
+
+    rig.timers.pass_released(TimerProgress(START_MS + 30_000, ALWAYS))
+
+    assert [one.msg_id for one in rig.listed()] == ["K4"]

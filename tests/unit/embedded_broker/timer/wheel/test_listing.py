@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
 from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.mapped_file import MappedFileQueue
+from embedded_broker.timer import listing
 from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.outcomes import RecallOutcome
+from embedded_broker.timer.request import recall_time_ms
+from embedded_broker.timer.wheel import due_heap
+from embedded_broker.timer.wheel import listing as wheel_listing
+from embedded_broker.timer.wheel.listing import WheelListing
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.properties import decode_properties
 from tests.unit.embedded_broker.timer.timer_rig import HOST, Endless, Rig, Short
 
 WINDOW = {"timerRollWindowSlot": 40, "timerMaxDelaySec": 3000}
@@ -173,13 +181,11 @@ def test_a_timer_that_hops_between_two_pages_is_given_once() -> None:
     walk = rig.timers.pending(Wanted(limit=2))
     while not walk.done:
         walk.step(Endless())
-        walk.arrange()
     rig.advance(45_000)
 
     rest = rig.timers.pending(Wanted(after=walk.found[-1].place))
     while not rest.done:
         rest.step(Endless())
-        rest.arrange()
 
     assert [one.msg_id for one in (*walk.found, *rest.found)] == ["K1", "K2", "K3", "K4"]
 
@@ -191,7 +197,6 @@ def test_time_may_go_on_between_the_turns_of_one_listing() -> None:
     walk = rig.timers.pending(Wanted(limit=1000))
     while not walk.done:
         walk.step(Short(4))
-        walk.arrange()
         rig.advance(900)
     late_ms = rig.clock.now_ms - begin_ms
 
@@ -211,7 +216,6 @@ def test_a_listing_of_a_store_that_was_closed_meanwhile_ends() -> None:
     rig.close()
 
     while not walk.done:
-        walk.arrange()
         walk.step(Short(2))
 
     assert len(walk.found) < 50
@@ -243,26 +247,151 @@ def test_a_message_that_is_no_timer_is_passed_over() -> None:
     assert [one.msg_id for one in rig.listed()] == ["K1"]
 
 
-def test_the_second_page_of_a_long_slot_reads_no_more_than_it_gives() -> None:
-    rig = Rig()
-    for _ in range(500):
-        rig.timer(20_500)
-    first = rig.timers.pending(Wanted(limit=10))
-    turns = 0
-    while not first.done:
-        first.step(Short(2))
-        first.arrange()
-        turns += 1
-    second = rig.timers.pending(Wanted(limit=10, after=first.found[-1].place))
-    more_turns = 0
-    while not second.done:
-        second.step(Short(2))
-        second.arrange()
-        more_turns += 1
+def read_in(rig: Rig, monkeypatch: pytest.MonkeyPatch, **wanted: Any) -> int:
+    """How many messages one page reads."""
+    reads: list[int] = []
+    read = MappedFileQueue.read
 
-    assert turns > 200
-    assert more_turns < 20
-    assert second.found[0].msg_id == "K11"
+    def counted(files: MappedFileQueue, offset: int, length: int) -> memoryview | None:
+        if files is rig.store.log.files:
+            reads.append(offset)
+        return read(files, offset, length)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MappedFileQueue, "read", counted)
+        walk = rig.timers.pending(Wanted(**wanted))
+        while not walk.done:
+            walk.step(Short(2))
+    return len(set(reads))
+
+
+def test_a_page_reads_no_more_messages_than_it_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    for number in range(500):
+        rig.timer(20_500 + number % 7, topic="A" if number % 100 else "B")
+
+    assert read_in(rig, monkeypatch, limit=10) == 500
+    assert read_in(rig, monkeypatch, limit=10) == 10
+    assert read_in(rig, monkeypatch, limit=10, after=rig.listed(limit=100)[200].place) == 10
+    assert read_in(rig, monkeypatch, limit=1000, topic="B") == 5
+    rig.timer(20_503)
+    assert read_in(rig, monkeypatch, limit=10) == 11  # and the one that came
+
+
+def test_a_page_reads_no_slots_that_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    for number in range(3000):
+        rig.timer(10_000 + 100 * number)
+
+    assert read_in(rig, monkeypatch, limit=10) < 100
+    assert read_in(rig, monkeypatch, limit=10) == 10
+
+
+def test_nothing_is_decoded_that_nobody_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(config=WINDOW)
+    keys = [rig.timer(delay_ms) for delay_ms in (10, 20_500, 60_000)]
+    rig.listed()
+    decoded: list[bytes] = []
+
+    def counted(text: bytes) -> dict[str, str]:
+        decoded.append(text)
+        return decode_properties(text)
+
+    for module in (listing, wheel_listing):
+        monkeypatch.setattr(module, "decode_properties", counted)
+    found = rig.listed(topic="T", limit=2)
+
+    assert [one.topic for one in found] == ["T"] * 3
+    assert not decoded
+    assert [(one.msg_id, one.rolls) for one in found] == [(key, 0) for key in keys]
+    assert len(decoded) == 3
+
+
+def fresh(rig: Rig) -> list[Pending]:
+    """What a listing gives that has not looked before."""
+    timers = rig.timers
+    heap, kept = timers._state.due_heap, timers._listing
+    left, heap.left = heap.left, None
+    timers._listing = WheelListing(timers._state, timers._dequeue_get)
+    try:
+        return rig.listed()
+    finally:
+        timers._listing, heap.left = kept, left
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_kept_agrees_with_a_fresh_look_after_any_course(seed: int) -> None:
+    rig, random = Rig(config=WINDOW), Random(seed)
+    stages = ("TimerEnqueueGetService", "TimerDequeuePutMessageService")
+    keys: list[str] = []
+
+    def pin(now_ms: int) -> None:
+        rig.clock.now_ms = max(rig.clock.now_ms, now_ms)
+
+    def sweep() -> None:
+        until_ms = rig.clock.now_ms + random.choice((3000, 40_000))
+        rig.timers.fire_through(until_ms, pin=pin, horizon_ms=until_ms, budget=Endless())
+        rig.clock.now_ms = until_ms
+        rig.fire()
+
+    def by_handle() -> None:
+        key = random.choice(keys)
+        for one in rig.timers.find(key):
+            due = {"TIMER_DELIVER_MS": str(recall_time_ms(one.properties))}
+            rig.send({"UNIQ_KEY": key, "TIMER_DEL_UNIQKEY": f"T+{key}", **due})
+
+    def pause() -> None:
+        rig.timers.stages[random.choice(stages)].pause()
+
+    def resume() -> None:
+        for name in stages:
+            rig.timers.stages[name].resume()
+
+    def again() -> None:
+        resume()
+        rig.fire()
+        random.choice((rig.crash, rig.restart))()
+
+    delays = (5, 900, 1000, 20_000, 39_999, 70_000, 200_000)
+    acts = (
+        (30, lambda: keys.append(rig.timer(random.choice(delays) + random.randrange(2000)))),
+        (6, lambda: rig.timers.recall(random.choice(keys))),
+        (3, by_handle),
+        (5, lambda: rig.timers.reschedule(
+            random.choice(keys), rig.clock.now_ms + random.choice(delays)
+        )),
+        (2, lambda: rig.timers.fire_now(random.choice(keys))),
+        (5, lambda: rig.advance(random.randrange(3000))),
+        (2, lambda: rig.jump(random.choice((1500, 30_000)))),
+        (2, lambda: rig.advance(random.randrange(60_000), elide=True)),
+        (3, sweep),
+        (1, rig.flush),
+        (2, pause),
+        (4, resume),
+        (1, again),
+    )  # fmt: skip
+    keys.append(rig.timer(1000))
+    for _ in range(250):
+        random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
+        if random.random() < 0.3:
+            rig.listed(limit=random.choice((1, 3, 50)), before_ms=rig.clock.now_ms + 5000)
+        if random.random() < 0.3:
+            found = rig.listed(limit=random.choice((3, 50)), turns=random.choice((1, 4, 90)))
+            assert found == fresh(rig)
+            assert len(found) == rig.timers.count()
+
+
+def test_an_index_that_nobody_asks_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_heap, "_LEFT_MOST", 20)
+    rig = Rig()
+    for number in range(100):
+        rig.timer(5000 + 50 * number)
+    rig.listed()
+
+    rig.advance(7000)
+
+    assert rig.timers._state.due_heap.left is None
+    assert len(rig.listed()) == 59
 
 
 def test_the_next_timer_is_foreseen_behind_slots_hops_and_marks() -> None:
@@ -273,7 +402,6 @@ def test_the_next_timer_is_foreseen_behind_slots_hops_and_marks() -> None:
     ahead = rig.timers.look_ahead()
     while not ahead.done:
         ahead.step(Short(3))
-        ahead.arrange()
 
     head = rig.timers.next_deadline()
 
@@ -287,7 +415,6 @@ def test_without_timers_nothing_is_foreseen() -> None:
     ahead = Rig().timers.look_ahead()
     while not ahead.done:
         ahead.step(Endless())
-        ahead.arrange()
 
     assert ahead.first_due_ms is None
 

@@ -7,13 +7,7 @@ from random import Random
 import pytest
 
 from embedded_broker.timer.request import parse_request, root_offset, topic_hash
-from embedded_broker.timer.wheel.hop_index import home_slot
-from embedded_broker.timer.wheel.plain_timer import (
-    NEVER_ROLLED,
-    Destinations,
-    plain_due_ms,
-    plain_home_ms,
-)
+from embedded_broker.timer.wheel.plain_timer import NEVER_ROLLED, Destinations, plain_due_ms
 from rocketmq_py.protocol.delay import release_due_ms
 from rocketmq_py.protocol.properties import decode_properties
 
@@ -101,16 +95,3 @@ def test_places_are_remembered_but_not_for_ever() -> None:
         assert plain is not None
         assert plain[0].topic == f"T{number}"
     assert 0 < len(destinations._known) <= 1024
-
-
-@pytest.mark.parametrize("rolled", [b"", ROLLED])
-def test_a_plain_timer_is_at_home_in_the_slot_in_which_it_is_due(rolled: bytes) -> None:
-    for due_ms in (3900, 4000, 4001, 5000, 5001, 5500, 6000, 6001, 9999):
-        note = rolled % due_ms if rolled else b""
-        text = b"TIMER_DELIVER_MS\x01%d\x02" % due_ms + TAIL % 5000 + note
-        properties = decode_properties(text)
-        request = parse_request(properties)
-        plain = Destinations().read(text, STORED_MS, OFFSET)
-        assert request is not None
-        assert plain is not None
-        assert home_slot(properties, request, 1000) == plain_home_ms(plain, 1000)

@@ -217,7 +217,7 @@ def everything(rig: Rig) -> dict[str, Any]:
         "queues": {key: list(queue.iterate(0)) for key, queue in rig.store.queues.items()},
         "timer log": list(state.log.scan(state.log.begin)),
         "slots": list(wheel.used_slots()),
-        "waiting": (bytes(wheel._waiting), bytes(wheel._has_due), list(wheel._far)),
+        "waiting": (bytes(wheel._waiting), list(wheel._far)),
         "next": wheel.next_waiting(state.curr_read_ms),
         "pointers": (state.curr_read_ms, state.curr_write_ms, state.curr_queue_offset),
         "scan from": due_heap.release_scan_pos(log.max_offset),
