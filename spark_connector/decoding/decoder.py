@@ -94,6 +94,7 @@ class Decoder:
     """Turns records of one queue into record batches of one schema.
 
     ``tags``: keep only these (brokers filter by hash, so others may come along); () keeps all.
+    ``namespace`` is left off origin topics, as a read leaves it off ``topic``.
     ``fast`` false uses the per-row codec for everything. ``mode`` is the option of that name;
     ``malformed`` counts what could not be decoded. ``body_size_max`` bounds what one compressed
     body may become, ``bodies_size_max`` what those of one record batch may become together.
@@ -102,6 +103,7 @@ class Decoder:
     columns: tuple[Column, ...]
     topic: str = field(kw_only=True)
     broker_name: str = field(kw_only=True)
+    namespace: str = field(kw_only=True, default="")
     tags: tuple[str, ...] = field(kw_only=True, default=())
     strict_text: bool = field(kw_only=True, default=False)
     check_crc: bool = field(kw_only=True, default=False)
@@ -179,7 +181,11 @@ class Decoder:
             rows = self._decode_rows(raw, _walk(raw), max_offset)
         count = len(rows.offsets)
         if rows.arrays:
-            batch = pa.RecordBatch.from_arrays(rows.arrays, schema=schema)
+            arrays = [
+                _bare_names(cells, self.namespace) if one.source == "origin_topic" else cells
+                for one, cells in zip(self.columns, rows.arrays, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         else:
             batch = pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
         return self._chosen(batch, rows), rows.offsets
@@ -326,6 +332,15 @@ class Decoder:
         for row, begin, length, crc in zip(rows, at, lengths, expected, strict=True):
             if crc32(view[begin : begin + length]) & mask != crc:
                 regular[row] = False
+
+
+def _bare_names(names: pa.StringArray, namespace: str) -> pa.StringArray:
+    """Leave a namespace off names of topics; other names and nulls stay."""
+    if not namespace:
+        return names
+    prefix = f"{namespace}%"
+    rest = pc.utf8_slice_codeunits(names, len(prefix))
+    return pc.if_else(pc.starts_with(names, prefix), rest, names)
 
 
 def _marks(rows: _Rows) -> pa.BooleanArray:

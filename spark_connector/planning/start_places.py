@@ -16,7 +16,7 @@ from rocketmq_py import MessageQueue
 from rocketmq_py.raw import QueueAccess, QueueBounds, RawMessages
 from spark_connector.errors import GO_ON, OptionError
 from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start, look
-from spark_connector.options.read_options import ReadOptions
+from spark_connector.options.read_options import DLQ_PREFIX, RETRY_PREFIX, ReadOptions
 from spark_connector.planning.time_places import first_at
 from spark_connector.servers.access import retrying
 from spark_connector.servers.asking import retrying_all
@@ -37,11 +37,7 @@ def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool =
     subscription = options.subscription
     if subscription.pattern is None and not subscription.is_of_groups:
         return sorted(subscription.topics or {one.topic for one in subscription.assigned or ()})
-    names = (
-        retrying(options, "listing the topics", access.topic_names)
-        if is_patient
-        else access.topic_names()
-    )
+    names = _listed(access, options) if is_patient else access.topic_names()
     if subscription.pattern is None:
         return sorted(set(subscription.topics).intersection(names))
     pattern = re.compile(subscription.pattern)
@@ -51,6 +47,32 @@ def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool =
         for name in names
         if pattern.fullmatch(name) and not name.startswith("%") and not own(name)
     ]
+
+
+def warn_of_strange_groups(access: QueueAccess, options: ReadOptions) -> None:
+    """Log the groups of ``deadLettersOf`` and ``retriesOf`` that no broker has a retry topic of.
+
+    Such a group has never run, or its name is misspelt, which an empty read would not tell.
+    """
+    if not options.subscription.is_of_groups:
+        return
+    names = _listed(access, options)
+    for topic in options.subscription.topics:
+        group = topic.removeprefix(DLQ_PREFIX).removeprefix(RETRY_PREFIX)
+        own = {DLQ_PREFIX + group, RETRY_PREFIX + group}
+        # POP has a retry topic for each topic: its name is behind the group's.
+        pop = (f"{RETRY_PREFIX}{group}_", f"{RETRY_PREFIX}{group}+")
+        if not any(one in own or one.startswith(pop) for one in names):
+            _log.warning(
+                "no broker knows consumer group %s, so %s is read as empty: the group has never "
+                "run, or its name is another",
+                group,
+                topic,
+            )
+
+
+def _listed(access: QueueAccess, options: ReadOptions) -> list[str]:
+    return retrying(options, "listing the topics", access.topic_names)
 
 
 def bounds_of(access: QueueAccess, options: ReadOptions) -> Bounds:

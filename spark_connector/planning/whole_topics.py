@@ -18,7 +18,13 @@ from rocketmq_py.clock import monotonic
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.giving_up import give_up, missing, shown
 from spark_connector.planning.required_queues import Lacking, lacking
-from spark_connector.planning.start_places import Bounds, asking_for, chosen, find_topics
+from spark_connector.planning.start_places import (
+    Bounds,
+    asking_for,
+    chosen,
+    find_topics,
+    warn_of_strange_groups,
+)
 from spark_connector.servers.access import is_transient
 from spark_connector.servers.asking import retrying_all
 from spark_connector.servers.back_off import Place
@@ -77,6 +83,7 @@ def whole_look(
     """
     began = monotonic()
     is_told = False
+    warn_of_strange_groups(access, options)
     while True:
         look = look_once(access, options, known)
         left_s = began + options.missing_queue_grace_ms / 1000 - monotonic()

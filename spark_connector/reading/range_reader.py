@@ -172,6 +172,7 @@ class _Batches:
                 self._columns,
                 topic=one.topic,
                 broker_name=one.broker_name,
+                namespace=options.connection.namespace,
                 tags=named_tags(options.expression) if options.expression_type == "TAG" else (),
                 strict_text=options.body_charset_errors == "strict",
                 check_crc=options.check_crc,

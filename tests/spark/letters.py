@@ -19,10 +19,14 @@ GROUP = "billing"
 DEAD = "%DLQ%" + GROUP
 
 
-def give_up(broker: EmbeddedBroker, *, retries: int = 0, tags: str = "new") -> list[str]:
+def give_up(
+    broker: EmbeddedBroker, *, retries: int = 0, tags: str = "new", namespace: str = ""
+) -> list[str]:
     """Send two messages to a group that fails until they are dead letters; return their ids."""
-    broker.topics.create("Invoices")
-    with DefaultMQProducer("makers", namesrv_addr=broker.namesrv_addr) as producer:
+    broker.topics.create(f"{namespace}%Invoices" if namespace else "Invoices")
+    with DefaultMQProducer(
+        "makers", namesrv_addr=broker.namesrv_addr, namespace=namespace
+    ) as producer:
         sent = [
             producer.send(
                 Message("Invoices", b"%d" % one, tags=tags, keys=f"k{one}", properties={"a": "b"})
@@ -40,6 +44,7 @@ def give_up(broker: EmbeddedBroker, *, retries: int = 0, tags: str = "new") -> l
     consumer = DefaultMQPushConsumer(
         GROUP,
         namesrv_addr=broker.namesrv_addr,
+        namespace=namespace,
         max_reconsume_times=retries,
         consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
     )

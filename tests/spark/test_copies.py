@@ -57,6 +57,26 @@ def test_dead_letters_say_where_they_come_from_and_go_back_there(
     assert len(broker.messages.in_topic(DEAD)) == 2
 
 
+def test_dead_letters_of_a_namespace_go_back_into_it(
+    spark: SparkSession, broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    give_up(broker, namespace="shop")
+    caplog.clear()
+    letters = read(spark, broker, deadLettersOf=GROUP, includeHeaders=True, namespace="shop")
+    rows = letters.collect()
+    assert [(row.topic, row.origin_topic) for row in rows] == [(DEAD, "Invoices")] * 2
+    assert "no broker knows" not in caplog.text
+
+    answers = spark_connector.send_back(
+        letters, nameServer=broker.namesrv_addr, namespace="shop"
+    ).collect()
+
+    assert {(one.status, one.topic, one.dead_letter.topic) for one in answers} == {
+        ("SEND_OK", "Invoices", DEAD)
+    }
+    assert len(broker.messages.in_topic("shop%Invoices")) == 4
+
+
 def test_retries_are_read_when_they_came(spark: SparkSession, broker: EmbeddedBroker) -> None:
     ids = give_up(broker, retries=2)
     tries = read(spark, broker, retriesOf=GROUP).collect()

@@ -122,3 +122,27 @@ def test_what_is_required_is_a_number_for_each_topic(text: str) -> None:
         options(requiredQueues=text)
     with pytest.raises(OptionError, match="must look like broker-a,broker-b"):
         options(requiredBrokers='{"T":[]}')
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_told"),
+    [
+        ("%RETRY%billing", False),
+        ("%DLQ%billing", False),
+        ("%RETRY%billing_T", False),
+        ("%RETRY%billing2", True),
+    ],
+)
+def test_a_group_that_no_broker_knows_is_told(
+    cluster: EmbeddedCluster,
+    access: QueueAccess,
+    caplog: pytest.LogCaptureFixture,
+    topic: str,
+    *,
+    is_told: bool,
+) -> None:
+    cluster["broker-a"].topics.create(topic)
+    of_group = read_options({"nameServer": "h:1", "deadLettersOf": "billing"}, streaming=False)
+    whole_bounds(access, of_group)
+    said = "no broker knows consumer group billing, so %DLQ%billing is read as empty"
+    assert (said in caplog.text) is is_told
