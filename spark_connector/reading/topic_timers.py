@@ -12,7 +12,14 @@ from collections.abc import Iterator
 
 from attrs import evolve, frozen
 
-from rocketmq_py import MessageQueue, MQBrokerException, NoRouteError, QueueBounds, SystemClock
+from rocketmq_py import (
+    MessageQueue,
+    MQBrokerException,
+    NoRouteError,
+    PermissionDeniedError,
+    QueueBounds,
+    SystemClock,
+)
 from rocketmq_py.raw import QueueAccess
 from spark_connector.decoding.timer_columns import TimerRow
 from spark_connector.errors import OptionError
@@ -28,7 +35,6 @@ from spark_connector.servers.access import access_for, retrying
 _log = logging.getLogger("spark_connector")
 
 _PRECISION_MS = 1_000
-_NO_PERMISSION = 16
 
 
 @frozen
@@ -117,7 +123,7 @@ def _place(
 
 
 def _check_permission(error: MQBrokerException) -> None:
-    if error.response_code != _NO_PERMISSION:
+    if not isinstance(error, PermissionDeniedError):
         raise error
     _log.warning("how far timers are is taken from the clock here: %s", error)
 
