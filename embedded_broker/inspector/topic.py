@@ -7,7 +7,7 @@ the order of the queue, and skips stretches in which nothing does. How far the b
 told from outside (`Progress`).
 
 Must not know: how messages are pulled, who asks. In memory there is, besides the records that one
-pull brings, an entry of about 300 bytes for each waiting mark, each copy of a waiting timer that
+pull brings, an entry of some 500 bytes for each waiting mark, each copy of a waiting timer that
 was rolled or given another time, and each stretch (`STRETCH` messages without a waiting one part
 two of them); nothing for a timer that only waits, and no body.
 

@@ -91,7 +91,9 @@ def timer_options(options: Mapping[str, str]) -> TimerOptions:
 
 
 def _pulling(shared: HiddenOptions) -> ReadOptions:
-    """Return how the timer topic is pulled: what is gone before it is read is no error."""
-    given = {name: shared[name] for name in shared if name.lower() not in _OF_ROWS}
-    reading = HiddenOptions(given | {"subscribe": TIMER_TOPIC, "failOnDataLoss": "false"})
+    """Return how the timer topic is pulled, whose keys must not stand in a local variable."""
+    reading = HiddenOptions(
+        {name: shared[name] for name in shared if name.lower() not in _OF_ROWS}
+        | {"subscribe": TIMER_TOPIC}
+    )
     return read_options(reading, streaming=False)

@@ -122,6 +122,8 @@ def test_a_timer_with_another_time_was_accepted_with_the_first() -> None:
     found = topic.found()
     assert [(one.msg_id, one.accepted_ms - NOW_MS) for one in found] == [("b", 1), ("a", 0)]
     assert found[1].due_ms == NOW_MS + 50_100
+    (alone,) = Topic(timer("a", -1), timer("b", -1), moved).found()
+    assert alone.accepted_ms == NOW_MS  # read for this, though nothing waits there
 
 
 def test_a_mark_removes_what_has_its_key_in_its_slot_before_and_behind() -> None:
