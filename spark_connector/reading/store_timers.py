@@ -2,7 +2,8 @@
 
 And those among the stored records of a timer topic, whoever pulls them. The only module that knows
 the embedded broker: its inspector, which only reads, and which is imported when it is used. Must
-not know Spark or Arrow. Read on: ``embedded_broker/inspector/pages.py`` and ``topic.py`` there.
+not know Spark or Arrow. Read on: ``embedded_broker/inspector/pages.py``, and
+``embedded_broker/inspector/topic.py`` for records.
 """
 
 from collections.abc import Callable, Iterator
