@@ -12,12 +12,21 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py import DefaultMQProducer, Message, MessageQueue, QueueAccess, SystemClock
+from rocketmq_py import (
+    Credentials,
+    DefaultMQProducer,
+    Message,
+    MessageQueue,
+    PermissionDeniedError,
+    QueueAccess,
+    SystemClock,
+)
 from spark_connector.decoding.timer_columns import TIMER_COLUMNS
 from spark_connector.options.timer_options import TIMER_TOPIC
 from spark_connector.servers.access import close_all
 from tests.interop.real_broker import RealCluster, real_cluster
-from tests.unit.spark_connector.reading.test_timer_reader import read
+from tests.interop.test_security import REAL, SECRET, account_for
+from tests.unit.spark_connector.reading.timer_reads import read
 from tests.waiting import until
 
 CLOCK = SystemClock()
@@ -89,3 +98,22 @@ def test_a_real_brokers_timer_topic_tells_what_its_files_tell(tmp_path: Path) ->
     assert {one["recall_handle"] for one in rows} == {handle for _, handle in far + near}
     assert {(one["topic"], one["tags"]) for one in rows} == {(TOPIC, "red")}
     assert bytes(rows[-1]["body"]) == b"far2" * 100
+
+
+def test_under_access_control_a_right_to_the_topic_is_enough(tmp_path: Path) -> None:
+    topic, name = "OursTimers", "reads-timers"
+    with real_cluster(tmp_path, settings=REAL) as real:
+        there: dict[str, Any] = {"nameServer": real.namesrv_addr, "groupId": "Ours"}
+        there |= {"accessKey": name, "secretKey": SECRET}
+        own = Credentials(name, SECRET)
+        with (
+            account_for(real.broker_addr, topic, name, f"Topic:{TIMER_TOPIC}"),
+            DefaultMQProducer("P", namesrv_addr=real.namesrv_addr, credentials=own) as producer,
+        ):
+            producer.send(Message(topic, b"later").set_delay_time_ms(FAR_MS))
+            until(lambda: read("topic", **there) == [{"topic": topic}], 30.0)
+        with (
+            account_for(real.broker_addr, topic, name),
+            pytest.raises(PermissionDeniedError, match=f"Topic:{TIMER_TOPIC}"),
+        ):
+            read("topic", **there)
