@@ -13,6 +13,7 @@ columns               in which order what waits is due, and where it lies
 pending               which messages wait, and when is each of them due
 sliced                the same for the files of the sliced engine
 integrity             do wheel, timer log, queues and commit log agree
+topic                 the same for records of the timer topic, without files
 pages                 what waits, page by page, for programs that take it all
 report                all of it, and what a running broker tells, as values
 picture               the histogram as a PNG (extra `plot`)

@@ -14,7 +14,7 @@ from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import StoreFiles
 from embedded_broker.timer.listing import NEVER_MS, Pending, Place, Wanted
 
-__all__ = ["Pending", "pending_pages"]
+__all__ = ["Pending", "pending_pages", "wanted_of"]
 
 
 def pending_pages(
@@ -30,13 +30,19 @@ def pending_pages(
     Of a `topic` alone, due at `since_ms` or later and before `before_ms`, in epoch milliseconds.
     Raises `StoreError` when the directory holds no store, or a file that must not be read.
     """
-    wanted = Wanted(
-        topic=topic, before_ms=NEVER_MS if before_ms is None else before_ms, limit=limit
-    )
-    if since_ms is not None:
-        wanted = evolve(wanted, after=Place(since_ms - 1, NEVER_MS))
+    wanted = wanted_of(topic=topic, since_ms=since_ms, before_ms=before_ms, limit=limit)
     with StoreFiles.open(directory) as files:
         source = find_pending(files)
         while page := source.page(wanted):
             yield page
             wanted = evolve(wanted, after=page[-1].place)
+
+
+def wanted_of(
+    *, topic: str | None, since_ms: int | None, before_ms: int | None, limit: int
+) -> Wanted:
+    """Say what is asked for, as `pending_pages` takes it."""
+    wanted = Wanted(
+        topic=topic, before_ms=NEVER_MS if before_ms is None else before_ms, limit=limit
+    )
+    return wanted if since_ms is None else evolve(wanted, after=Place(since_ms - 1, NEVER_MS))

@@ -19,8 +19,8 @@ from embedded_broker.inspector.reader import Severity, StoreFiles
 from embedded_broker.inspector.sliced import SliceSearch
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.timer.delivery import released_since
-from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import delete_key, is_rootless, parse_request, root_offset
+from embedded_broker.timer.recall import Mark, MarksOfSlots
+from embedded_broker.timer.request import parse_request, root_offset
 from embedded_broker.timer.wheel.timer_log import TimerLogRecord
 from rocketmq_py.protocol.delay import release_due_ms
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -28,7 +28,8 @@ from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
-_MESSAGE_STEP_MS: Final = 1
+MESSAGE_STEP_MS: Final = 1
+"""To so many ms due times are told."""
 
 
 def find_pending(files: StoreFiles) -> PendingTimers:
@@ -91,7 +92,7 @@ class _Search:
         self._files = files
         self._seen: set[int] = set()
         self._done: set[int] = set()
-        self._marks: dict[tuple[int, str], list[Mark]] = {}
+        self._marks = MarksOfSlots()
 
     def note_released(self) -> None:
         """Find the timers of unfinished slots that our broker has delivered already."""
@@ -151,10 +152,10 @@ class _Search:
 
     def apply_marks(self) -> None:
         """Remove the timers that a waiting mark takes back, as the release will."""
-        if not self._marks:
+        slots = self._marks.slots
+        if not slots:
             return
         victims = set()
-        slots = {out_ms for out_ms, _ in self._marks}
         precision_ms = self._files.precision_ms
         for row, due_ms in enumerate(self.found.due_ms):
             own_slot = (due_ms - 1) // precision_ms * precision_ms
@@ -168,11 +169,7 @@ class _Search:
         request = None if message is None else parse_request(message.properties)
         if message is None or request is None:
             return False
-        properties = message.properties
-        key = delete_key(request.real_topic, properties.get(Prop.UNIQ_KEY, ""))
-        root, rootless = root_offset(properties, offset), is_rootless(properties)
-        marks = self._marks.get((request.out_ms, key), ())
-        return any(mark.names(root) or rootless for mark in marks)
+        return self._marks.hit(request, message.properties, offset)
 
     def _take(self, message: MessageRecord, slot_ms: int | None) -> None:
         properties, offset = message.properties, message.commit_log_offset
@@ -181,8 +178,7 @@ class _Search:
             self._unreadable(offset, "the message lacks its slot, topic or queue")
             return
         if request.deletes is not None:
-            marks = self._marks.setdefault((request.out_ms, request.deletes), [])
-            marks.append(Mark.of(properties, offset))
+            self._marks.add(request, Mark.of(properties, offset))
             self.found.marks += 1
             return
         due_ms = release_due_ms(
@@ -190,7 +186,7 @@ class _Search:
             message.store_timestamp,
             request.out_ms,
             self._files.precision_ms,
-            _MESSAGE_STEP_MS,
+            MESSAGE_STEP_MS,
         )
         where = Whereabouts.QUEUED
         if slot_ms is not None:

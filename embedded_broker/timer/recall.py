@@ -53,6 +53,28 @@ class Mark(NamedTuple):
         return self.victim_root is None or self.victim_root == root
 
 
+class MarksOfSlots:
+    """The marks among messages of a timer topic, by slot and key: a slot is read as a whole."""
+
+    def __init__(self) -> None:
+        self.slots: set[int] = set()
+        self._marks: dict[tuple[int, str], list[Mark]] = {}
+
+    def add(self, request: TimerRequest, mark: Mark) -> None:
+        """Take a mark; one whose request deletes nothing is none."""
+        if request.deletes is not None:
+            self.slots.add(request.out_ms)
+            self._marks.setdefault((request.out_ms, request.deletes), []).append(mark)
+
+    def hit(self, request: TimerRequest, properties: Mapping[str, str], offset: int) -> bool:
+        """Say whether one of them removes the timer at `offset`, when its slot is released."""
+        key = delete_key(request.real_topic, properties.get(Prop.UNIQ_KEY, ""))
+        root, rootless = root_offset(properties, offset), is_rootless(properties)
+        return any(
+            mark.names(root) or rootless for mark in self._marks.get((request.out_ms, key), ())
+        )
+
+
 # --- request 370 -----------------------------------------------------------------------------
 
 
@@ -212,20 +234,43 @@ def _rolled_by_other(
     """Find the copy that a real broker rolled into this one: the oldest with one roll less."""
     if not is_rootless(record.properties):
         return None
-    replaced, rolls = victim_root(record.properties), _rolls(record)
-    for root, (before, asked) in newest.items():
-        if (
-            asked[:2] == request[:2]
-            and victim_root(before.properties) == replaced
-            and _rolls(before) == rolls - 1
-        ):
-            return root
-    return None
+    before = Hop.of(record.properties, request).before
+    return next((root for root, one in newest.items() if before == _hop(*one)), None)
 
 
-def _rolls(record: MessageRecord) -> int:
-    text = record.properties.get(Prop.TIMER_ROLL_TIMES, "0")
-    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _ROLL_DIGITS else 0
+def _hop(record: MessageRecord, request: TimerRequest) -> "Hop":
+    return Hop.of(record.properties, request)
+
+
+class Hop(NamedTuple):
+    """Which timer a copy is of, and how often it was rolled: what a real broker keeps as it rolls.
+
+    Copies of different timers are equal only when both were sent with one id for one slot.
+    """
+
+    out_ms: int
+    real_topic: str
+    unique_key: str
+    replaced: int | None
+    rolls: int
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], request: TimerRequest) -> "Hop":
+        """Read it."""
+        text = properties.get(Prop.TIMER_ROLL_TIMES, "0")
+        is_number = text.isdecimal() and text.isascii() and len(text) <= _ROLL_DIGITS
+        return cls(
+            request.out_ms,
+            request.real_topic,
+            properties.get(Prop.UNIQ_KEY, ""),
+            victim_root(properties),
+            int(text) if is_number else 0,
+        )
+
+    @property
+    def before(self) -> "Hop":
+        """The copy that was rolled into this one."""
+        return self._replace(rolls=self.rolls - 1)
 
 
 def mark_message(copy: PendingCopy, *, now_ms: int) -> InnerMessage:

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from attrs import frozen
 
 from rocketmq_py.client.asking import Address, AnyOf, Question, Where, nothing
+from rocketmq_py.client.topic_questions import settings_in
 from rocketmq_py.errors import RequestNotSupportedError
 from rocketmq_py.protocol.bodies.consumption import (
     ConsumeDirectlyResult,
@@ -144,13 +145,6 @@ def _none_for(read: Read[_T], *codes: ResponseCode) -> Read[_T | None]:
 
 def _anything(answer: RemotingCommand, _: str) -> Any:  # Any: users and policies are read by acts
     return loads_lenient(answer.body) if answer.body else None
-
-
-def _options(answer: RemotingCommand, _: str) -> dict[str, str]:
-    """Read a file of properties: ``name=value`` in each line."""
-    lines = answer.body.decode("utf-8", "replace").splitlines()
-    pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 _ANY: Final = Whom.ANY_NAME_SERVER
@@ -331,7 +325,7 @@ ASK_AGAIN: Final = Row(
 # --- brokers and their timers ----------------------------------------------------------------
 
 RUNTIME: Final = Row(code=_C.GET_BROKER_RUNTIME_INFO, whom=_BROKER, read=_document(RuntimeInfo))
-OPTIONS: Final = Row(code=_C.GET_BROKER_CONFIG, whom=_BROKER, read=_options)
+OPTIONS: Final = Row(code=_C.GET_BROKER_CONFIG, whom=_BROKER, read=settings_in)
 PUT_OPTIONS: Final = Row(
     code=_C.UPDATE_BROKER_CONFIG, whom=_BROKER, read=lambda answer, _: answer.remark, changes=True
 )

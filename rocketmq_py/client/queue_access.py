@@ -11,7 +11,7 @@ or retries: a caller that wants another try makes one.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeAlias, Unpack
+from typing import TypeAlias, TypeVar, Unpack
 
 from rocketmq_py.client.asking import Address, Asker, Broker, Question
 from rocketmq_py.client.call_bodies import CallBodies
@@ -45,7 +45,10 @@ from rocketmq_py.client.topic_questions import (
     Place,
     ask_bounds,
     broker_names,
+    figures_of,
+    settings_of,
     time_ms_at,
+    timer_check_point_of,
     topic_names,
 )
 from rocketmq_py.clock import wall_ms
@@ -59,6 +62,7 @@ from rocketmq_py.errors import (
     RocketMQError,
 )
 from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import decode_record
@@ -71,6 +75,7 @@ TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 PULL_TIMEOUT_MS = 3_000
 
 Queues: TypeAlias = tuple[MessageQueue, ...]
+_T = TypeVar("_T")
 
 
 class QueueAccess(Caller):
@@ -180,6 +185,21 @@ class QueueAccess(Caller):
         Raises ValueError for an answer that does not tell.
         """
         return self._answer(time_ms_at(self._wire(topic), broker_name))
+
+    def broker_figures(self, topic: str, broker_name: str) -> dict[str, str]:
+        """Return what a broker says about itself (28), as ``mqadmin brokerStatus`` shows it."""
+        return self._answer(figures_of(self._wire(topic), broker_name))
+
+    def broker_settings(self, topic: str, broker_name: str) -> dict[str, str]:
+        """Return the settings of a broker (25), texts by name."""
+        return self._answer(settings_of(self._wire(topic), broker_name))
+
+    def timer_check_point(self, topic: str, broker_name: str) -> TimerCheckpoint:
+        """Return how far the timers of a broker have come, as it last wrote it down (60).
+
+        Raises `MQBrokerException` where no timers of RocketMQ 5 are.
+        """
+        return self._answer(timer_check_point_of(self._wire(topic), broker_name))
 
     def address_of(
         self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
@@ -567,7 +587,7 @@ class QueueAccess(Caller):
     def _timeout_ms(self) -> int:
         return self.config.mq_client_api_timeout
 
-    def _answer(self, question: Question[int]) -> int:
+    def _answer(self, question: Question[_T]) -> _T:
         return self._asker.answer(question, self._timeout_ms)
 
     # Names of a namespace differ on the wire: `NamespacedQueueAccess`.

@@ -15,7 +15,7 @@ from rocketmq_py.client.asking import AnyOf, Asker, Broker, Question
 from rocketmq_py.client.fan_out import chained, mapped, value_of
 from rocketmq_py.client.queue_requests import max_offset_of, min_offset_of
 from rocketmq_py.errors import RocketMQError
-from rocketmq_py.protocol.bodies.timers import RuntimeInfo
+from rocketmq_py.protocol.bodies.timers import RuntimeInfo, TimerCheckpoint
 from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -162,5 +162,39 @@ def time_ms_at(topic: str, broker_name: str) -> Question[int]:
         up_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         return int(table["bootTimestamp"]) + 1_000 * up_s
 
-    where = Broker(topic, broker_name, only_this=True)
-    return Question(where, RequestCode.GET_BROKER_RUNTIME_INFO, read)
+    return Question(_master(topic, broker_name), RequestCode.GET_BROKER_RUNTIME_INFO, read)
+
+
+def figures_of(topic: str, broker_name: str) -> Question[dict[str, str]]:
+    """Ask a broker of a topic for all that it says about itself (28), texts by name."""
+    return Question(
+        _master(topic, broker_name),
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+        lambda answer, _: RuntimeInfo.decode(answer.body).table,
+    )
+
+
+def settings_of(topic: str, broker_name: str) -> Question[dict[str, str]]:
+    """Ask a broker of a topic for its settings (25), texts by name."""
+    where = _master(topic, broker_name)
+    return Question(where, RequestCode.GET_BROKER_CONFIG, settings_in)
+
+
+def settings_in(answer: RemotingCommand, _: str) -> dict[str, str]:
+    """Read a file of properties: ``name=value`` in each line."""
+    lines = answer.body.decode("utf-8", "replace").splitlines()
+    pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def timer_check_point_of(topic: str, broker_name: str) -> Question[TimerCheckpoint]:
+    """Ask a broker of a topic how far its timers have come (60)."""
+    return Question(
+        _master(topic, broker_name),
+        RequestCode.GET_TIMER_CHECK_POINT,
+        lambda answer, _: TimerCheckpoint.decode(answer.body),
+    )
+
+
+def _master(topic: str, broker_name: str) -> Broker:
+    return Broker(topic, broker_name, only_this=True)

@@ -165,6 +165,14 @@ class Given:
         names = [one.name for one in fields(kind) if one.name in BY_FIELD]
         return {name: self.value(BY_FIELD[name].name) for name in names}
 
+    def shared_with(self, use: str) -> HiddenOptions:
+        """Return the given options that another use has, too, and the settings of the client."""
+        shared = [name for name in self._values if use in OPTIONS[name].uses]
+        return HiddenOptions(
+            {OPTIONS[name].name: self._values[name].reveal() for name in shared}
+            | {CLIENT_PREFIX + name: text for name, text in self.client_settings.items()}
+        )
+
     def secret(self, name: str) -> Secret | None:
         """Return the text of an option that must not show up anywhere."""
         value = self._values.get(name.lower())

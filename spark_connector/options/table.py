@@ -24,44 +24,44 @@ USES = {
 }
 
 TABLE = """\
-nameServer (BSW; text) = unset
-    Addresses of the name servers, `host:port;host:port`. Required. The driver and the executors
-    must reach them.
-accessKey (BSW; text) = unset
+nameServer (BSWT; text) = unset
+    Addresses of the name servers, `host:port;host:port`. Required, but of timers only where their
+    topic is read. The driver and the executors must reach them.
+accessKey (BSWT; text) = unset
     Access key, for a cluster that checks keys. Goes with `secretKey`. Both travel inside the tasks;
     `credentialsEnv` and `credentialsFile` are safer.
-secretKey (BSW; text) = unset
+secretKey (BSWT; text) = unset
     Secret of `accessKey`. It never shows in errors or logs.
-securityToken (BSW; text) = unset
+securityToken (BSWT; text) = unset
     Token that belongs to a temporary `accessKey`.
-credentialsEnv (BSW; text) = unset
+credentialsEnv (BSWT; text) = unset
     A `PREFIX`. Each worker reads its environment variables `PREFIX_ACCESS_KEY`, `PREFIX_SECRET_KEY`
     and `PREFIX_SECURITY_TOKEN` once.
-credentialsFile (BSW; text) = unset
+credentialsFile (BSWT; text) = unset
     JSON file with `accessKey`, `secretKey` and `securityToken`. It is looked for among `SparkFiles`
     first. It is read again when it changes, so keys can be replaced while a stream runs.
-addressMap (BSW; text) = unset
+addressMap (BSWT; text) = unset
     `advertised:port=reachable:port,...`: addresses to connect to instead of those that brokers
     advertise. For port forwards and NAT.
 namespace (BSW; text) = unset
     Namespace of all topics and groups. It is put before their names as `namespace%topic`, and taken
     off what is read. 1 to 64 letters, digits, `_` and `-`.
-tls (BSW; true, false) = false
+tls (BSWT; true, false) = false
     Whether to connect by TLS. The server's certificate must be signed by an authority of `tlsCa`,
     or of this machine without it, and be for the host that is connected to.
-tlsCa (BSW; text) = unset
+tlsCa (BSWT; text) = unset
     PEM file of the authorities that sign the servers' certificates. It is looked for among
     `SparkFiles` first. Needs `tls=true`.
-tlsCert (BSW; text) = unset
+tlsCert (BSWT; text) = unset
     PEM file of the client's own certificate. Goes with `tlsKey`.
-tlsKey (BSW; text) = unset
+tlsKey (BSWT; text) = unset
     PEM file of the key of `tlsCert`.
 progressIntervalMs (BSW; 0 or more) = 30000
     How often, in ms, a long task logs its progress, as a warning. 0: never.
 timers (T; pending) = unset
-    `pending`: read the messages that wait for their time, in place of a topic: from a running
-    embedded broker (`controlAddress`) or from the files of any broker (`storeDirectory`). Give one
-    of the two.
+    `pending`: read the messages that wait for their time, in place of a topic: from running brokers
+    from 5.0 on (`nameServer`: their timer topic is pulled), from a running embedded broker
+    (`controlAddress`) or from the files of any broker (`storeDirectory`). Give one of the three.
 controlAddress (T; text) = unset
     `host:port` of the control port of embedded brokers (`--control-port`). The driver and the
     executors must reach it. All brokers behind it are read, unless `brokerName` names one.
@@ -73,8 +73,8 @@ storeDirectory (T; text) = unset
     Directory of a store that a RocketMQ broker or an embedded one wrote. It is only read, in one
     task, and must lie where the executors run. They need the whole package, not the zip.
 brokerName (T; text) = unset
-    With `controlAddress`: only this broker. With `storeDirectory`: the broker's name, which the
-    files do not tell and recall handles need. Without it these are null.
+    With `nameServer` and `controlAddress`: only this broker. With `storeDirectory`: the broker's
+    name, which the files do not tell and recall handles need. Without it these are null.
 asOf (T; moment) = unset
     The time from which `lateness_ms` and `age_ms` are counted. Unset: the broker's time, or for
     files that of the driver, when the query is planned.
@@ -119,7 +119,7 @@ endingOffsetsByTimestamp (B; JSON) = unset
 startingOffsetsByTimestampStrategy (BS; error, latest) = error
     What to do when no message is as new as the starting moment. `error`: fail. `latest`: begin at
     the end.
-failOnDataLoss (BS; true, false) = true
+failOnDataLoss (BST; true, false) = true
     Whether the query fails when offsets are gone: they were deleted because of age, the topic was
     created anew, or a queue is missing for long. With `false` the query goes on behind them and
     logs a warning.
@@ -149,7 +149,7 @@ maxPartitions (BS; 1 or more) = unset
 maxRecordsPerPartition (BS; 1 or more) = unset
     Most offsets of one task, however many tasks that makes. With small tasks a repeated task
     repeats little.
-groupId (BS; text) = unset
+groupId (BST; text) = unset
     Group whose offsets `startingOffsets=group` begins at. A stream also stores its progress under
     this group. Messages are asked for in its name, or without it in that of `TOOLS_CONSUMER`, which
     no one has to create. Under access control the account needs the right `SUB` for that group.
@@ -165,23 +165,23 @@ offsetPollIntervalMs (S; 1 or more) = 100
     grows to a second.
 routeRefreshMs (S; 1 or more) = 30000
     How often, in ms, a stream looks for new topics, brokers and queues.
-missingQueueGraceMs (BS; 0 or more) = 600000
+missingQueueGraceMs (BST; 0 or more) = 600000
     How many ms a read waits for queues that are away, before that counts as data loss.
 requiredQueues (BS; text) = unset
     How many queues a topic must have, for brokers that no route remembers: a number for each topic,
     or `{"topic":8}`. A read waits for fewer queues as for one that is away. A stream that runs
     reads the others meanwhile.
-requiredBrokers (BS; text) = unset
+requiredBrokers (BST; text) = unset
     Which brokers a topic must have: their names, separated by commas, for each topic, or
     `{"topic":["broker-a"]}`. A read waits for a broker without queues as for a queue that is away.
     A stream that runs reads the others meanwhile.
-pullBatchSize (BS; 1 to 2147483647) = 1024
+pullBatchSize (BST; 1 to 2147483647) = 1024
     Most messages that one request asks for. Brokers give fewer: 32 by default.
-pullTimeoutMs (BS; 1 or more) = 3000
+pullTimeoutMs (BST; 1 or more) = 3000
     How many ms one request may take. Then it is made again.
-pullDeadlineMs (BS; 1 or more) = 120000
+pullDeadlineMs (BST; 1 or more) = 120000
     A task fails when it has made no progress for so many ms.
-prefetch (BS; 1 to 1024) = 4
+prefetch (BST; 1 to 1024) = 4
     Requests in flight in each task, more where a broker gives few messages for each. More of them
     hide the network's delay, and take more memory.
 arrowBatchRows (BST; 1 to 2147483647) = 4000
@@ -204,7 +204,7 @@ includeHeaders (BS; true, false) = false
 bodyCharsetErrors (BS; replace, strict) = replace
     For a body that is read as text. `replace`: bytes that are not UTF-8 become U+FFFD. `strict`:
     they fail the task.
-readFromSlave (BS; true, false) = true
+readFromSlave (BST; true, false) = true
     Whether to read old messages from a slave when the broker suggests it.
 checkCrc (BS; true, false) = false
     Whether each body is checked against its stored checksum. A wrong one fails the task.

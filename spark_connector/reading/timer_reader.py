@@ -1,7 +1,9 @@
 """What Spark calls to read pending timers: a task for each running broker, one for a store.
 
+A running broker is asked at its control port, or its timer topic is pulled.
+
 The planner asks what time it is, once for all rows, so that lateness and age agree. Must not know
-HTTP or files. Read on: ``control_timers.py``, ``store_timers.py``, and
+HTTP, bytes or files. Read on: ``control_timers.py``, ``topic_timers.py``, ``store_timers.py``, and
 ``decoding/timer_columns.py`` for the columns.
 """
 
@@ -25,6 +27,7 @@ from spark_connector.options.timer_options import TimerOptions, timer_options
 from spark_connector.reading.control_timers import ControlFace, TimerSpan
 from spark_connector.reading.pushed_filters import Span, span_of, values_of
 from spark_connector.reading.store_timers import timers_of_store
+from spark_connector.reading.topic_timers import TopicPlace, topic_places, topic_timers
 from spark_connector.servers import spark_api
 from spark_connector.servers.spark_api import Filter, refuse_lacking
 from spark_connector.servers.versions import Shipped
@@ -32,11 +35,15 @@ from spark_connector.servers.versions import Shipped
 
 @frozen
 class TimerTask:
-    """What one task reads: the timers of a running broker, or those of the store for None."""
+    """What one task reads: the timers of a running broker, or those of the store for None.
+
+    With a `place` these are found in the broker's timer topic.
+    """
 
     broker_name: str | None
     span: TimerSpan
     now_ms: int
+    place: TopicPlace | None = None
 
 
 class TimerPartition(InputPartition):
@@ -62,6 +69,18 @@ class TimerReader(Shipped, DataSourceReader):
         if self.span is None:
             return []
         options = self.options
+        if options.pulling is not None:
+            return [
+                TimerPartition(
+                    TimerTask(
+                        one.queue.broker_name,
+                        self.span,
+                        one.now_ms if options.as_of_ms is None else options.as_of_ms,
+                        one,
+                    )
+                )
+                for one in topic_places(options.pulling, options.broker_name)
+            ]
         if options.control_address is None:
             now_ms = SystemClock().now_ms if options.as_of_ms is None else options.as_of_ms
             return [TimerPartition(TimerTask(None, self.span, now_ms))]
@@ -100,6 +119,10 @@ class TimerReader(Shipped, DataSourceReader):
 
     def _rows(self, wanted: TimerTask) -> Iterator[TimerRow]:
         stored = wants_stored(self.schema)
+        pulling, place = self.options.pulling, wanted.place
+        if pulling is not None and place is not None:
+            yield from topic_timers(pulling, place, wanted.span, stored=stored)
+            return
         if wanted.broker_name is None:
             yield from timers_of_store(self.options, wanted.span, stored=stored)
             return

@@ -332,15 +332,15 @@ def test_our_client_signs_and_speaks_tls_with_a_real_broker(
 
 
 @contextmanager
-def account_for(address: str, topic: str, name: str) -> Iterator[None]:
-    """An account that may use a topic; it is gone afterwards, as other tests list all accounts."""
+def account_for(address: str, topic: str, name: str, *more: str) -> Iterator[None]:
+    """An account that may use a topic and `more`; it is gone then, as other tests list all."""
     signer = Signer(address)
     try:
         assert signer.ask(17, topic_fields(topic))[0] == 0
         assert signer.ask(3001, {"username": name}, USER)[0] == 0
         entries = [
             {"resource": one, "actions": ["Pub", "Sub", "Get"], "decision": "Allow"}
-            for one in (f"Topic:{topic}", "Group:Ours")
+            for one in (f"Topic:{topic}", "Group:Ours", *more)
         ]
         body = dumps({"policies": [{"entries": entries}]})
         assert signer.ask(3006, {"subject": f"User:{name}"}, body)[0] == 0

@@ -85,3 +85,21 @@ def test_the_files_of_a_broker_give_the_same_frame(
     running = set(reader_of(spark, broker).load().select(columns).collect())
     assert len(running) == 21
     assert running == set(files.load().select(columns).collect())
+
+
+def test_the_timer_topic_of_a_running_broker_gives_the_same_frame(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.clock.advance(20)
+    columns = ["topic", "message_id", "keys", "due_at", "age_ms", "lateness_ms", "recall_handle"]
+    timers = spark.read.format("rocketmq").option("timers", "pending")
+    timers = timers.option("nameServer", broker.namesrv_addr)
+    pulled = timers.load()
+    running = reader_of(spark, broker).load().where("kind <> 'level'")
+    assert pulled.count() == 18
+    assert set(pulled.select(columns).collect()) == set(running.select(columns).collect())
+    due = timers.option("topic", "T").load()
+    taken = spark_connector.recall(due, nameServer=broker.namesrv_addr)
+    assert {row.status for row in taken.select("status").distinct().collect()} == {"RECALLED"}
+    assert due.count() == 9  # it ends where it did when it was planned
+    assert timers.load().count() == 0

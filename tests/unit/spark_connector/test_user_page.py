@@ -34,8 +34,8 @@ def test_the_table_on_the_page_is_that_of_the_options() -> None:
 def test_a_row_of_the_table_has_use_limits_default_and_meaning() -> None:
     rows = {line.split("`")[1]: line for line in as_markdown().splitlines()[2:]}
     assert rows.keys() == {option.name for option in OPTIONS.values()}
-    assert rows["prefetch"].startswith("| `prefetch` | BS | 1 to 1024 | `4` | Requests in flight")
-    assert rows["groupId"].startswith("| `groupId` | BS | text |  | Group whose")
+    assert rows["prefetch"].startswith("| `prefetch` | BST | 1 to 1024 | `4` | Requests in flight")
+    assert rows["groupId"].startswith("| `groupId` | BST | text |  | Group whose")
     assert "| 1 or more |" in rows["minPartitions"]
     assert "| fail, skip, topic | `fail` |" in rows["onInvalidRow"]
     cells = [len(re.split(r"(?<!\\)\|", line)) for line in rows.values()]

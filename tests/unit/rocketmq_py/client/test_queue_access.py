@@ -211,6 +211,20 @@ def test_a_broker_tells_its_time(broker: EmbeddedBroker, access: QueueAccess) ->
         access.broker_time_ms("T", "broker-a")
 
 
+def test_a_broker_tells_its_settings_its_figures_and_how_far_its_timers_are(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    access.read_queues("T")
+    settings = access.broker_settings("T", "broker-a")
+    assert (settings["brokerName"], settings["timerPrecisionMs"]) == ("broker-a", "1000")
+    assert access.broker_figures("T", "broker-a")["timerReadBehind"] == "0"
+    checkpoint = access.timer_check_point("T", "broker-a")
+    assert checkpoint.last_read_time_ms <= broker.clock.now_ms
+    broker.faults.on(RequestCode.GET_TIMER_CHECK_POINT).respond(ResponseCode.SYSTEM_ERROR)
+    with pytest.raises(MQBrokerException):
+        access.timer_check_point("T", "broker-a")
+
+
 def test_queues_that_an_administrator_fixed_are_known_without_their_broker(
     access: QueueAccess,
 ) -> None:

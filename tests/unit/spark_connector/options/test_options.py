@@ -19,7 +19,7 @@ from spark_connector.options.parsing import HiddenOptions
 from spark_connector.options.positions import Start
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.table import OPTIONS, TABLE
-from spark_connector.options.timer_options import TimerOptions
+from spark_connector.options.timer_options import TimerOptions, timer_options
 from spark_connector.options.write_options import WriteOptions, write_options
 
 READ = {"nameServer": "a:1;b:2", "subscribe": "T"}
@@ -229,11 +229,19 @@ def test_a_traceback_with_local_variables_shows_no_secret() -> None:
     for wrong in ({name: "hush"} for name in names):
         with pytest.raises(OptionError) as caught:
             read_options(HiddenOptions(READ | wrong), streaming=False)
-        told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-        ours = [one for one in told.stack if one.filename.startswith(PACKAGE)]
-        shown = [text for one in ours for text in (one.locals or {}).values()]
-        assert shown, "locals were captured"
-        assert not [text for text in shown if "hush" in text]
+        look_for_secrets(caught.value)
+        timers = {"timers": "pending", "nameServer": "h:1", "topic": "T", "groupId": "G"}
+        with pytest.raises(OptionError) as caught:
+            timer_options(HiddenOptions(timers | wrong))
+        look_for_secrets(caught.value)
+
+
+def look_for_secrets(error: OptionError) -> None:
+    told = traceback.TracebackException.from_exception(error, capture_locals=True)
+    ours = [one for one in told.stack if one.filename.startswith(PACKAGE)]
+    shown = [text for one in ours for text in (one.locals or {}).values()]
+    assert shown, "locals were captured"
+    assert not [text for text in shown if "hush" in text]
 
 
 def test_client_settings_pass_through() -> None:

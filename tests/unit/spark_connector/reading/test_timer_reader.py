@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-import pickle
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import typer
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, LessThan
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 from typer.testing import CliRunner
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
@@ -36,9 +24,10 @@ from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.parsing import HiddenOptions
 from spark_connector.reading import control_timers
 from spark_connector.reading.control_timers import TimerSpan
-from spark_connector.reading.timer_reader import FilteringTimerReader, TimerReader, narrowed
+from spark_connector.reading.timer_reader import TimerReader, narrowed
 from spark_connector.source import RocketMQDataSource
 from tests.archives import unpack_store
+from tests.unit.spark_connector.reading.timer_reads import read, schema_of
 
 TOKEN = "sixteen characters or more"
 TOLD = {
@@ -51,38 +40,6 @@ TOLD = {
     "accepted_at": "accepted_ms",
 }
 """Columns, and what the command calls the same."""
-TYPES: dict[str, DataType] = {
-    "queue_id": IntegerType(),
-    "hops": IntegerType(),
-    "body_size": IntegerType(),
-    "due_at": LongType(),
-    "accepted_at": LongType(),
-    "lateness_ms": LongType(),
-    "age_ms": LongType(),
-    "body": BinaryType(),
-    "properties": MapType(StringType(), StringType()),
-}
-
-
-def schema_of(*columns: str) -> StructType:
-    return StructType([StructField(one, TYPES.get(one, StringType())) for one in columns])
-
-
-def read(
-    *columns: str, filters: Sequence[Filter] | None = None, **options: Any
-) -> list[dict[str, Any]]:
-    """Plan as Spark does, in one process, and read in another one."""
-    given = {"timers": "pending"} | {name: str(one) for name, one in options.items()}
-    kind = TimerReader if filters is None else FilteringTimerReader
-    reader = kind(HiddenOptions(given), schema_of(*columns))
-    if isinstance(reader, FilteringTimerReader):
-        assert list(reader.pushFilters(list(filters or ()))) == list(filters or ())
-    there = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own
-    batches: list[pa.RecordBatch] = []
-    for partition in reader.partitions():
-        batches += there.read(pickle.loads(pickle.dumps(partition)))  # noqa: S301 - our own
-    assert {batch.schema for batch in batches} <= {reader.schema}
-    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def command(directory: Path) -> list[dict[str, Any]]:
@@ -283,12 +240,19 @@ def test_a_directory_without_a_store_and_a_worker_without_the_inspector_are_told
     ("options", "error"),
     [
         ({"timers": "past"}, "timers = 'past': must be one of pending"),
-        ({}, "needs controlAddress.*or storeDirectory"),
+        ({}, "needs nameServer.*controlAddress.*or storeDirectory"),
+        ({"nameServer": "h:1", "controlAddress": "h:1"}, "give one of them"),
+        ({"nameServer": "h"}, "nameServer = 'h': must be host:port"),
+        ({"nameServer": "h:1", "controlToken": "t"}, "controlToken belongs to controlAddress"),
+        ({"nameServer": "h:1", "namespace": "n"}, "namespace is not for reads of pending"),
+        ({"nameServer": "h:1", "accessKey": "a"}, "belong together"),
+        ({"storeDirectory": "/x", "groupId": "G"}, "groupId belongs to nameServer"),
+        ({"controlAddress": "h:1", "rocketmq.unit_mode": "1"}, "unit_mode belongs to nameServer"),
         ({"controlAddress": "h:1", "storeDirectory": "/x"}, "give one of them"),
         ({"controlAddress": "h"}, "must be host:port"),
         ({"storeDirectory": "x"}, "must be absolute"),
         ({"storeDirectory": "/x", "controlToken": "t"}, "controlToken belongs to controlAddress"),
-        ({"storeDirectory": "/x", "nameServer": "h:1"}, "nameServer is not for reads of pending"),
+        ({"storeDirectory": "/x", "nameServer": "h:1"}, "give one of them"),
         ({"storeDirectory": "/x", "columns": "dueat"}, "did you mean due_at"),
     ],
 )
