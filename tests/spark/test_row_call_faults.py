@@ -115,9 +115,14 @@ def test_timers_are_read_anew_with_every_row_once_or_fail_by_name(spark: SparkSe
             found = Counter(row.keys for row in timers.load().select("keys").collect())
             assert found == dict.fromkeys((f"k{number}" for number in range(count)), 1)
         assert sorted(row["keys"] for row in keys.collect()) == sorted(found)
-        frame = timers.option("fetchOffset.numRetries", 0).load()
-    with pytest.raises(PySparkException, match=re.escape(address)):
-        frame.collect()
+        by_control = timers.option("fetchOffset.numRetries", 0).load()
+        reader = spark.read.format("rocketmq").options(timers="pending")
+        by_topic = reader.options(nameServer=broker.namesrv_addr, pullDeadlineMs=500).load()
+        assert by_topic.count() == 20
+        name = broker.broker_name
+    for frame, named in ((by_control, address), (by_topic, name)):
+        with pytest.raises(PySparkException, match=re.escape(named)):
+            frame.collect()
 
 
 @pytest.mark.slow
