@@ -146,7 +146,7 @@ class TimerWheel:
         self._next_known = False
 
     def clear(self) -> None:
-        """Make every place empty, also one whose slot does not belong there (`is_torn`)."""
+        """Make every place empty, also one whose slot a torn write has left in the wrong one."""
         self._used |= self._dirty
         for page in self._used:
             start, end = page * _PAGE_SIZE, min((page + 1) * _PAGE_SIZE, self.file_size)
@@ -155,14 +155,6 @@ class TimerWheel:
         self._waiting = bytearray(self.slots_total)
         self._far = []
         self._next_known = False
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether a slot has a time of another place: a write ended in the middle of its time.
-
-        Such a slot hides what belongs there, and asking for its time leads to another place.
-        """
-        return any(unit % self.slots_total != index for index, (unit, *_) in self._used_places())
 
     def get_num(self, time_ms: int) -> int:
         """Give the live estimate of one slot."""
