@@ -22,7 +22,7 @@ from attrs import define, field
 
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN
-from embedded_broker.store.side_files import keep_copy, repair_command, set_aside
+from embedded_broker.store.side_files import keep_copy, set_aside, ways_out
 from embedded_broker.timer.slices.dcommit_log import (
     DCommitLog,
     SliceFile,
@@ -258,11 +258,7 @@ def weigh(state: SliceState, damages: list[SliceDamage], *, skip: bool) -> list[
         number = "an unknown number of" if lost is None else str(lost)
         text = f"{one.text()}, {one.again} more are in the commit log, {number} timers are lost"
         if not skip:
-            raise StoreDamagedError(
-                f"{text}. Nothing was changed. {repair_command(state.store.fs)} goes on without "
-                "them and keeps what it leaves out in damaged/; so does the option "
-                "damagedRecords=skip"
-            )
+            raise StoreDamagedError(f"{text}. Nothing was changed. {ways_out(state.store.fs)}")
         lines.append(text)
     return lines
 
