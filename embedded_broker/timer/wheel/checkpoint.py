@@ -49,12 +49,9 @@ class TimerCheckpointFile:
     def load(self) -> TimerCheckpoint | None:
         """Give what is stored; None when the file is missing or was never written.
 
-        A file of another length is set aside.
+        A file of another length counts as missing; the next `write` sets it aside.
         """
-        if not self._fs.exists(self._path) or self._fs.size(self._path) == 0:
-            return None
-        if self._fs.size(self._path) != CHECKPOINT_SIZE:
-            set_aside(self._fs, self._path)
+        if self._length() != CHECKPOINT_SIZE:
             return None
         data = self._open().read(0, _USED)
         return TimerCheckpoint.decode(data) if any(data) else None
@@ -71,8 +68,13 @@ class TimerCheckpointFile:
             self._segment.close()
             self._segment = None
 
+    def _length(self) -> int:
+        return self._fs.size(self._path) if self._fs.exists(self._path) else 0
+
     def _open(self) -> Segment:
         if self._segment is None:
+            if self._length() not in {0, CHECKPOINT_SIZE}:
+                set_aside(self._fs, self._path)
             self._segment = self._fs.open_segment(self._path, CHECKPOINT_SIZE)
         return self._segment
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 from attrs import define, field
 
+from embedded_broker.errors import StoreDamagedError
+from embedded_broker.store.side_files import ways_out
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, released_since
 from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import Mark
@@ -60,14 +62,15 @@ def recover(
 
     Timers of slots before `skip_before_ms` are given up and counted, not caught up.
     The files are loaded, nothing of them is changed yet. Raises ConfigError when the store was
-    written with another precision, before anything is changed.
+    written with another precision, and StoreDamagedError for damage that may not be left out,
+    before anything is changed.
     """
     checkpoint = trusted.checkpoint or TimerCheckpoint()
     _check_precision(state, meta)
     state.displaced_until_ms = meta.displaced_until_ms if meta is not None else 0
     released_from = _release_scan_start(state, checkpoint, meta)
-    if trusted.rebuild:
-        checkpoint = _begin_again(state, checkpoint)
+    if trusted.fault is not None:
+        checkpoint = _begin_again(state, checkpoint, trusted.fault)
         released_from = state.store.log.min_offset
     state.due_heap.done, released_until_ms = _find_released(state, released_from)
     if meta is not None:
@@ -75,12 +78,9 @@ def recover(
         state.due_heap.done |= meta.removed
     scan = _LogScan(state, checkpoint, trusted.covered_pos)
     if not scan.run():
-        state.store.problems.append(
-            f"timerlog is damaged at {scan.end}: every timer enters again from the queue of the "
-            "timer topic"
-        )
+        what = "no record" if scan.fault is None else ": ".join(scan.fault)
         state.already_logged.clear()
-        again = Trusted(trusted.checkpoint, rebuild=True)
+        again = Trusted(trusted.checkpoint, fault=f"timerlog is damaged at {scan.end} ({what})")
         return recover(state, again, meta, now_ms=now_ms, skip_before_ms=skip_before_ms)
     state.curr_queue_offset = _queue_offset(state, checkpoint)
     _pass_logged(state)
@@ -125,14 +125,19 @@ def _count_waiting(state: TimerState, from_ms: int, to_ms: int) -> int:
     return len(waiting - state.due_heap.done)
 
 
-def _begin_again(state: TimerState, checkpoint: TimerCheckpoint) -> TimerCheckpoint:
-    """Empty the timer log, keeping a copy: every message of the queue enters once more.
+def _begin_again(state: TimerState, checkpoint: TimerCheckpoint, fault: str) -> TimerCheckpoint:
+    """Go on without damaged timer files if that is asked for, else refuse the store.
 
-    What was released before is known from the commit log, which is read from its begin.
+    The timer log is emptied, with a copy: every message of the queue enters once more. What was
+    released before is known from the commit log, which is read from its begin.
     """
+    store = state.store
+    if not store.log.skip_damage:
+        raise StoreDamagedError(f"{fault}. No timer file was changed. {ways_out(store.fs)}")
+    store.problems.append(f"{fault}: every timer enters again from the queue of the timer topic")
     kept: list[str] = []
     if state.log.truncate(state.log.begin, kept):
-        state.store.problems.append(f"the timer log that is not used is kept in {', '.join(kept)}")
+        store.problems.append(f"the timer log that is not used is kept in {', '.join(kept)}")
     again = checkpoint.copy()
     again.last_timer_queue_offset = again.last_timer_log_flush_pos = 0
     return again

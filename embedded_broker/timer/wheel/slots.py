@@ -19,9 +19,9 @@ from zlib import crc32
 
 from attrs import frozen
 
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.fs import FileSystem, Segment
-from embedded_broker.store.side_files import set_aside
+from embedded_broker.store.side_files import set_aside, ways_out
 
 SLOT_SIZE: Final = 32
 SLOTS_DEFAULT: Final = 7 * 86_400
@@ -255,8 +255,8 @@ class TimerWheel:
     def load(self, *, mended: list[str] | None = None) -> bool:
         """Read the file if there is one and say whether there was.
 
-        Raises StoreError when the file has another length than this wheel: the number of slots
-        belongs to the store. With `mended` it is set aside instead, and told there.
+        Raises StoreDamagedError when the file has another length than this wheel: the number of
+        slots belongs to the store. With `mended` it is set aside instead, and told there.
         """
         if not self._fs.exists(self._path):
             return False
@@ -271,9 +271,9 @@ class TimerWheel:
             )
             return False
         if found != self.file_size:
-            raise StoreError(
+            raise StoreDamagedError(
                 f"{self._path} has {found} bytes, this wheel needs {self.file_size}: "
-                f"{self.slots_total} slots of {SLOT_SIZE}"
+                f"{self.slots_total} slots of {SLOT_SIZE}. {ways_out(self._fs)}"
             )
         segment = self._open()
         nothing = bytes(_PAGE_SIZE)

@@ -1,10 +1,9 @@
 """Whether the timer files are as they were left: what is looked at before recovery believes them.
 
-Answers: which check point to start from, whether the wheel's file can be used, and whether the
-timer log can; if it cannot, every timer enters again from the timer topic's queue, where all of
-them are. After a clean stop check sums tell, in no time. After another one, or when it is asked
-for, every record of the log is to be held against its message. Must not know: how positions are
-found again. Read on: `recovery.py`, and `checkpoint.py` for the seal.
+Answers: which check point to start from, whether the wheel's file can be used, and what of all this
+no kill and no power loss explains. After a clean stop check sums tell, in no time. After another
+one, or when it is asked for, every record of the log is to be held against its message. Must not
+know: how positions are found again. Read on: `recovery.py`, and `checkpoint.py` for the seal.
 """
 
 from collections.abc import Callable
@@ -27,12 +26,12 @@ class Trusted:
 
     `covered_pos`: wheel and log are as a clean stop left them, and the wheel knows every record
     before this position; None: the wheel is not used, and each record of the log is judged.
-    `rebuild`: the log is of no use either, every timer enters again.
+    `fault`: what is damaged; then neither wheel nor log is used.
     """
 
     checkpoint: TimerCheckpoint | None
     covered_pos: int | None = None
-    rebuild: bool = False
+    fault: str | None = None
 
 
 def seal_of(state: TimerState) -> WheelSeal:
@@ -52,37 +51,37 @@ def judge(
     now_ms: int,
     tell: Callable[[str], None],
 ) -> Trusted:
-    """Decide; what is not believed is told, a line each. Nothing is changed."""
+    """Decide; what another broker or a crash explains is told, a line each. Nothing is changed."""
+    known, fault = checkpoint, None
     if meta is None:
-        known, is_foreign = checkpoint, True
         wrong = None if checkpoint is None else _wrong_alone(checkpoint, now_ms)
         if wrong is not None:
-            tell(f"{_CHECK} {wrong}: it is not used")
-            known = None
-    else:
-        wrong = _wrong_with(checkpoint, meta.checkpoint, state, now_ms)
-        is_foreign = wrong is None and checkpoint != meta.checkpoint
-        known = checkpoint if wrong is None else meta.checkpoint.copy()
-        is_torn = not clean and checkpoint is not None and _is_torn(checkpoint, meta.checkpoint)
-        if wrong is not None and not is_torn:
-            tell(f"{_CHECK} {wrong}: its copy in {_META} is used")
-        elif clean and is_foreign and known is not None:
-            tell(f"{_CHECK} is not as it was left: another broker had the store, or it is damaged")
-        if not wheel_found and meta.checkpoint.counter:
-            tell("timerwheel is missing or empty: it is made again from the timer log")
-    fault = _log_is_lost(state, known, meta)
-    covered_pos = None
-    if fault is None and clean and meta is not None and meta.seal is not None and not is_foreign:
-        seal = meta.seal
-        if state.log.check_sum(seal.log_begin, seal.log_end) != seal.log:
-            fault = "timerlog is not as it was left"
-        elif wheel_found and state.wheel.check_sum() != seal.wheel:
-            tell("timerwheel is not as it was left: it is made again from the timer log")
-        elif wheel_found and not full and _is_same_log(state, meta):
-            covered_pos = meta.wheel_covered_pos
-    if fault is not None:
-        tell(f"{fault}: every timer enters again from the queue of the timer topic")
-    return Trusted(known, covered_pos, rebuild=fault is not None)
+            known, fault = None, f"{_CHECK} {wrong}"
+        return Trusted(known, fault=fault or _log_is_lost(state, known, meta))
+    wrong = _wrong_with(checkpoint, meta.checkpoint, state, now_ms)
+    is_foreign = wrong is None and checkpoint != meta.checkpoint
+    if wrong is not None:
+        known = meta.checkpoint.copy()
+        if clean or not _is_cut_off(checkpoint, meta.checkpoint):
+            fault = f"{_CHECK} {wrong}"
+    elif clean and is_foreign and known is not None:
+        tell(f"{_CHECK} is not as it was left: another broker had the store, or it is damaged")
+    if not wheel_found and meta.checkpoint.counter:
+        lost = "timerwheel is missing or empty"
+        if clean:
+            fault = fault or lost
+        else:
+            tell(f"{lost}: it is made again from the timer log")
+    fault = fault or _log_is_lost(state, known, meta)
+    if fault is not None or not clean or meta.seal is None or is_foreign:
+        return Trusted(known, fault=fault)
+    seal = meta.seal
+    if state.log.check_sum(seal.log_begin, seal.log_end) != seal.log:
+        return Trusted(known, fault="timerlog is not as it was left")
+    if wheel_found and state.wheel.check_sum() != seal.wheel:
+        return Trusted(known, fault="timerwheel is not as it was left")
+    is_used = wheel_found and not full and _is_same_log(state, meta)
+    return Trusted(known, meta.wheel_covered_pos if is_used else None)
 
 
 def _is_same_log(state: TimerState, meta: TimerMeta) -> bool:
@@ -103,13 +102,13 @@ def _wrong_alone(found: TimerCheckpoint, now_ms: int) -> str | None:
     return None
 
 
-def _is_torn(found: TimerCheckpoint, copy: TimerCheckpoint) -> bool:
-    """Say whether a write of timercheck ended in the middle.
+def _is_cut_off(found: TimerCheckpoint | None, copy: TimerCheckpoint) -> bool:
+    """Say whether a first write of timercheck did not reach the disk, or one ended in the middle.
 
     The counter is its last field and changes with every position, so new positions with the old
     counter are a mixture of two writes.
     """
-    return found.counter == copy.counter and not found.same_positions(copy)
+    return found is None or (found.counter == copy.counter and not found.same_positions(copy))
 
 
 def _wrong_with(
@@ -121,7 +120,8 @@ def _wrong_with(
     broker reads slots whose time has not come.
     """
     if found is None:
-        return "is missing or empty" if copy.counter or copy.last_read_time_ms else None
+        was_there = copy.counter or copy.last_read_time_ms
+        return "is missing, or too short or long" if was_there else None
     if found == copy:
         return None
     if found.counter <= copy.counter:
