@@ -5,10 +5,11 @@ how many bytes each log has, how many records these are and their CRC (`SliceSum
 compares. After a clean stop that is bounded: what is beyond `CHECKED_MOST` bytes is compared when
 its slice is loaded.
 
-Of a damaged log every good record is kept; what lies between is left blank, after a copy in
-`damaged/`. What is missing is sent on its way again from the inbound queue, as far as the commit
-log still holds it. Timers that neither has are lost: then the store is refused unless
-`damagedRecords` is `skip`. Must not know: seconds in memory, releases.
+No kill and no power loss explains damage, so it refuses the store, unless `damagedRecords` is
+`skip`. Then every good record of a damaged log is kept; what lies between is left blank, after a
+copy in `damaged/`. What is missing is sent on its way again from the inbound queue, as far as the
+commit log still holds it. Timers that neither has are lost. Must not know: seconds in memory,
+releases.
 
 Read on: `recovery.py` for when this is done, `dcommit_log.py` for the bytes.
 """
@@ -238,7 +239,7 @@ def _good(state: SliceState, number: int, view: memoryview, at: int) -> memoryvi
 
 
 def weigh(state: SliceState, damages: list[SliceDamage], *, skip: bool) -> list[str]:
-    """Say of every damage what comes of it; raises StoreDamagedError when timers would be lost."""
+    """Say of every damage what comes of it; raises StoreDamagedError unless it may be left out."""
     by_number = {one.number: one for one in damages}
     again: Counter[int] = Counter()
     queue = state.queue
@@ -252,9 +253,6 @@ def weigh(state: SliceState, damages: list[SliceDamage], *, skip: bool) -> list[
     for one in damages:
         one.again = again[one.number]
         lost = 0 if one.lost is None and all_there else one.lost
-        if lost == 0:
-            lines.append(f"{one.text()}, {one.again} were taken from the commit log again")
-            continue
         number = "an unknown number of" if lost is None else str(lost)
         text = f"{one.text()}, {one.again} more are in the commit log, {number} timers are lost"
         if not skip:
