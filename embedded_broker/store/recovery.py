@@ -163,8 +163,8 @@ def _read_all(
     places: list[DamagedPlace] = []
     reader.read()
     while (damage := find_damage(log, reader.end)) is not None:
-        if log.mend_blank(reader.end):
-            text = f"{name_of(log, reader.end)}: the mark of its end at {reader.end} was damaged"
+        if not opening.clean and log.mend_blank(reader.end):
+            text = f"{name_of(log, reader.end)}: the mark of its end at {reader.end} was torn"
             opening.problems.append(f"{text} and is written again; no message is concerned")
             reader.read()
             continue

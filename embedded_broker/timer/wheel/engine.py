@@ -184,7 +184,8 @@ class TimerMessageStore(TimerEngine):
         known = len(problems)
         checkpoint, meta = self._checkpointer.load()
         damaged = self._checkpointer.problem
-        if damaged is None and meta is None and checkpoint is not None and self._store.was_ours:
+        is_lost = damaged is None and meta is None and checkpoint is not None
+        if is_lost and self._store.was_ours and self._store.was_clean:
             problems.append(f"{META_FILE} is missing: timers may be read again")
         # A crash may leave files without their lengths.
         mended = problems if self._store.log.skip_damage or not self._store.was_clean else None

@@ -186,8 +186,8 @@ class _LogScan:
     earliest_slot_ms: int | None = field(default=None, init=False)
     again_from_pos: int = field(default=0, init=False)
     _judge: RecordJudge = field(init=False)
-    _whole_chains: dict[int, tuple[int, int]] = field(factory=dict, init=False)
-    """First position and number of the slots whose chains lie in what was scanned."""
+    _chains: dict[int, tuple[int, int, int]] = field(factory=dict, init=False)
+    """First and last position, and the number, of every slot whose records were scanned."""
     _unread_py: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -208,11 +208,11 @@ class _LogScan:
             self._state.wheel.clear()
         if not starts:
             return True
-        touched = self._scan(self._start(starts))
+        self._scan(self._start(starts))
         if not log.is_end(self.end, flushed):
             return False
         if self._covered_pos is None:
-            self._make_wheel(touched)
+            self._make_wheel()
         self.truncated = log.truncate(self.end)
         return True
 
@@ -248,40 +248,33 @@ class _LogScan:
                 high = middle
         return start + low * RECORD_SIZE
 
-    def _scan(self, start: int) -> dict[int, int]:
-        """Read records up to the first bad one; gives the last position of each slot seen."""
-        touched: dict[int, int] = {}
-        chains = self._whole_chains
+    def _scan(self, start: int) -> None:
+        """Read records up to the first bad one."""
+        chains, begin = self._chains, self._state.log.begin
+        is_whole = self._covered_pos is None
         self.end = self.again_from_pos = start
-        begin, whole = self._state.log.begin, self._covered_pos is None
         for position, entry in self._state.log.entries(start):
             _, previous, magic, write_ms, delay_ms, offset_py, _, _, _ = entry
             slot_ms = write_ms + delay_ms
+            first, last, num = chains.get(slot_ms, (position, -1, 0))
             self.fault = self._judge.fault(position, entry)
-            if whole and previous >= begin and previous != touched.get(slot_ms):
+            if previous < begin:
+                first, num = position, 0
+            elif is_whole and previous != last:
                 self.fault = Fault("broken chain", f"previous record at {previous}")
             if self.fault is not None:
                 break
             self.count += 1
             self.end = position + RECORD_SIZE
-            change = -1 if magic & MAGIC_DELETE else 1
-            if previous == -1:
-                chains[slot_ms] = position, change
-            elif previous == touched.get(slot_ms) and slot_ms in chains:
-                first, num = chains[slot_ms]
-                chains[slot_ms] = first, num + change
-            else:
-                chains.pop(slot_ms, None)
-            touched[slot_ms] = position
+            chains[slot_ms] = first, position, num + (-1 if magic & MAGIC_DELETE else 1)
             if delay_ms == 0:
                 self._state.displaced_until_ms = max(self._state.displaced_until_ms, slot_ms)
             if self.earliest_slot_ms is None or slot_ms < self.earliest_slot_ms:
                 self.earliest_slot_ms = slot_ms
             if offset_py >= self._unread_py:
                 self._state.already_logged.add(offset_py)
-        return touched
 
-    def _make_wheel(self, touched: dict[int, int]) -> None:
+    def _make_wheel(self) -> None:
         """Write what the log says into the wheel: ends of the chains, and the true numbers.
 
         Two slots of one place occur when a clock jump went around the wheel and was never
@@ -290,25 +283,15 @@ class _LogScan:
         Where a power loss took the copies, the earlier one keeps the place, and the messages of
         the later one enter the wheel anew.
         """
-        wheel, log = self._state.wheel, self._state.log
+        wheel = self._state.wheel
         read_ms = self._checkpoint.last_read_time_ms
-        for slot_ms, last in sorted(touched.items()):
+        for slot_ms, (first, last, num) in sorted(self._chains.items()):
             other_ms = wheel.stored_time_ms(slot_ms)
-            if other_ms > slot_ms:
-                self._keep_marks(slot_ms, last)
-                continue
             if read_ms <= other_ms < slot_ms:
                 if self._is_undone(other_ms) and self._may_enter_again(slot_ms, last):
                     continue
                 self._keep_marks(other_ms, wheel.get_slot(other_ms).last_pos)
-            first, num = self._whole_chains.get(slot_ms) or (-1, 0)
-            for position, record in () if first >= 0 else log.chain(last, slot_ms):
-                first = position
-                num += -1 if record.magic & MAGIC_DELETE else 1
-            if first >= 0:
-                wheel.put_slot(slot_ms, first, last, num, 0)
-            elif other_ms == slot_ms:
-                wheel.clear_slot(slot_ms)
+            wheel.put_slot(slot_ms, first, last, num, 0)
 
     def _is_undone(self, slot_ms: int) -> bool:
         """Say whether a timer of the slot was released by nobody."""
