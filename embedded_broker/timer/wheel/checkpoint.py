@@ -14,7 +14,7 @@ from zlib import crc32
 
 from attrs import astuple, frozen
 
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import FileSystem, Segment
 from embedded_broker.store.side_files import set_aside
 from rocketmq_py.logs import get_logger
@@ -49,10 +49,14 @@ class TimerCheckpointFile:
     def load(self) -> TimerCheckpoint | None:
         """Give what is stored; None when the file is missing or was never written.
 
-        A file of another length counts as missing; the next `write` sets it aside.
+        Raises StoreDamagedError for a file of another length; a `write` then sets it aside.
         """
-        if self._length() != CHECKPOINT_SIZE:
+        length = self._length()
+        if length == 0:
             return None
+        if length != CHECKPOINT_SIZE:
+            text = f"{self._path} has {length} instead of {CHECKPOINT_SIZE} bytes"
+            raise StoreDamagedError(text)
         data = self._open().read(0, _USED)
         return TimerCheckpoint.decode(data) if any(data) else None
 

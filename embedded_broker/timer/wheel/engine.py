@@ -217,8 +217,6 @@ class TimerMessageStore(TimerEngine):
         )
         self._checkpointer.start(recovered)
         state.role.follow(recovered.checkpoint.master_timer_queue_offset)
-        if recovered.report.whole_log and meta is not None:
-            self._checkpointer.distrust_wheel(meta)
         state.old_scan_pos = recovered.release_scan_pos
         state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
         self._pointers.old_queue_end = state.queue.max_offset

@@ -121,7 +121,7 @@ def _wrong_with(
     """
     if found is None:
         was_there = copy.counter or copy.last_read_time_ms
-        return "is missing, or too short or long" if was_there else None
+        return "is missing or empty" if was_there else None
     if found == copy:
         return None
     if found.counter <= copy.counter:
