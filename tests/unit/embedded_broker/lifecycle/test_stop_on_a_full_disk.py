@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -17,7 +18,7 @@ FULL = "no space left on device"
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])
 @pytest.mark.parametrize("path", ["timermeta.tmp", "timermetrics.tmp", "delayOffset.json.tmp"])
 def test_nothing_is_wrong_with_it_when_it_is_opened_again(
-    tmp_path: Path, path: str, engine: str
+    tmp_path: Path, path: str, engine: Literal["wheel", "sliced"]
 ) -> None:
     fs = DirectoryFileSystem(tmp_path)
     with EmbeddedBroker(
