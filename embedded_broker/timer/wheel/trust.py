@@ -62,8 +62,11 @@ def judge(
     is_foreign = wrong is None and checkpoint != meta.checkpoint
     if wrong is not None:
         known = meta.checkpoint.copy()
-        if clean or not _is_cut_off(checkpoint, meta.checkpoint):
+        if clean:
             fault = f"{_CHECK} {wrong}"
+        elif not _is_cut_off(checkpoint, meta.checkpoint):
+            # Behind a clock that was set back, one that was written whole looks wrong, too.
+            tell(f"{_CHECK} {wrong}: its copy in {_META} is used")
     elif clean and is_foreign and known is not None:
         tell(f"{_CHECK} is not as it was left: another broker had the store, or it is damaged")
     if not wheel_found and meta.checkpoint.counter:
