@@ -1,8 +1,8 @@
-"""`rocketmq-py store repair`: mend a store that its broker refuses to open.
+"""`rocketmq-py store repair`: write a store that its broker can open, without what is damaged.
 
-Turns options into one call and its report into lines. Exit status: 0 when the store can be opened
-now, whether or not anything was wrong; 1 when it cannot be mended or a broker has it; 130 after
-Ctrl-C, and then a second run mends the rest.
+Turns options into one call and its report into lines. Exit status: 0 when the new store is there,
+whether or not anything was wrong; 1 when it cannot be made or a broker has the old one; 130 after
+Ctrl-C. Without status 0 there is no new store.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from embedded_broker.cli.opening_log import opening_log
-from embedded_broker.cli.paths import given_folder
+from embedded_broker.cli.paths import given_folder, given_path
 from embedded_broker.cli.secrets import warn_of_shown
 from embedded_broker.cli.serve import report_lines, settings_of
 from embedded_broker.lifecycle.repair import repair_store
@@ -26,6 +26,14 @@ def repair(
     directory: Annotated[
         Path, typer.Argument(help="The store directory.", parser=given_folder, metavar="DIRECTORY")
     ],
+    new: Annotated[
+        Path,
+        typer.Argument(
+            help="Where the repaired store is written: a directory that is new or empty.",
+            parser=given_path,
+            metavar="NEW",
+        ),
+    ],
     conf: Annotated[
         Path | None,
         typer.Option("-c", "--conf", exists=True, dir_okay=False, help="The store's broker.conf."),
@@ -35,26 +43,23 @@ def repair(
         typer.Option("--set", help="An option that the store's broker has, name=value."),
     ] = None,
 ) -> None:
-    """Leave out what is damaged, so that a broker can open the store again.
+    """Write a store without what is damaged, which a broker can open, to a new directory.
 
-    Everything is read. What is cut is kept in the folder damaged/ of the store, and is never read
-    or overwritten by a broker. A store that a broker has open is refused. When this is interrupted
-    or killed, run it again.
+    Everything is read; the store itself stays as it is. What is left out is kept in the folder
+    damaged/ of the new one, too. A store that a broker has open is refused.
     """
-    kept = directory / DAMAGED_FOLDER
     warn_of_shown(assignments or ())
     try:
         with opening_log() as log:
-            report = repair_store(directory, config=settings_of(conf, assignments or []).options)
+            report = repair_store(
+                directory, new, config=settings_of(conf, assignments or []).options
+            )
     except (RocketMQError, OSError) as error:
         typer.secho(f"rocketmq-py: {error}", err=True, fg="red")
         raise typer.Exit(FAILED) from error
     except KeyboardInterrupt as error:
-        # Copies are durable before anything is cut, and what is mended stays so.
-        copies = f": what was cut so far lies in {kept}" if kept.is_dir() else ""
         typer.secho(
-            f"rocketmq-py: interrupted: {directory} is mended in part. Nothing is lost{copies}. "
-            "Run the command again to mend the rest",
+            f"rocketmq-py: interrupted: {directory} is as it was, and {new} was not written",
             err=True,
             fg="red",
         )
@@ -63,7 +68,8 @@ def repair(
     for line in [*lines, *log.left("\n".join(lines))]:
         typer.echo(line)
     if not report.problems:
-        typer.echo(f"{directory}: nothing was wrong")
+        typer.echo(f"{directory}: nothing was wrong; {new} holds the same")
         return
-    copies = f"; what was cut lies in {kept}" if kept.is_dir() else ""
-    typer.echo(f"{directory}: mended, a broker can open it{copies}")
+    kept = new / DAMAGED_FOLDER
+    copies = f"; what was left out lies in {kept}" if kept.is_dir() else ""
+    typer.echo(f"{new}: a broker can open it{copies}")

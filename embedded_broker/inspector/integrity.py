@@ -18,6 +18,7 @@ from embedded_broker.inspector.columns import PendingTimers, Whereabouts
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.timer.slices.opening import METRICS_FILE as SLICE_METRICS_FILE
+from embedded_broker.timer.wheel.record_judge import RecordJudge
 from embedded_broker.timer.wheel.slots import Slot, TimerWheel
 from embedded_broker.timer.wheel.state import METRICS_FILE
 from embedded_broker.timer.wheel.timer_log import (
@@ -60,6 +61,9 @@ class _Check:
         self._pending = pending
         self._done = Checked()
         self._kinds: Counter[str] = Counter()
+        self._judge = (
+            RecordJudge(files.commit_log, files.precision_ms) if files.commit_log else None
+        )
         self._flushed = files.checkpoint.last_timer_log_flush_pos if files.checkpoint else 0
 
     def run(self) -> Checked:
@@ -117,34 +121,19 @@ class _Check:
         """Check one file; gives where its records end, at the file's end behind a blank."""
         file_end = start + log.file_size
         end = start
-        for position, record in log.scan(start):
+        for position, entry in log.entries(start):
             if position >= file_end:
                 break
             end = position + RECORD_SIZE
             self._done.records += 1
-            severity = self._severity(position)
-            if record.prev_pos >= position:
-                text = f"previous record at {record.prev_pos}"
-                self._find(severity, "timerlog", position, "chain goes forward", text)
-            if record.slot_ms % self._files.precision_ms:
-                text = f"slot {record.slot_ms} ms with slots of {self._files.precision_ms} ms"
-                self._find(severity, "timerlog", position, "slot out of step", text)
-            self._message_exists(position, record.offset_py, record.size_py)
+            fault = None if self._judge is None else self._judge.fault(position, entry)
+            if fault is not None:
+                self._find(self._severity(position), "timerlog", position, *fault)
         view = log.read_bytes(end) if end < file_end else memoryview(b"")
         if len(view) < BLANK_SIZE:
             return file_end
         magic = int.from_bytes(view[_MAGIC_AT : _MAGIC_AT + 4], "big", signed=True)
         return file_end if magic == BLANK_MAGIC else end
-
-    def _message_exists(self, position: int, offset: int, size: int) -> None:
-        commit_log = self._files.commit_log
-        if commit_log is None or offset < commit_log.min_offset:
-            return
-        if commit_log.read(offset, size) is None:
-            text = f"no message of {size} bytes at {offset} of the commit log"
-            self._find(
-                self._severity(position), "timerlog", position, "record without message", text
-            )
 
     # --- the wheel ---------------------------------------------------------------------------
 

@@ -51,19 +51,14 @@ def find_pending(files: StoreFiles) -> PendingTimers:
 def tail_start(files: StoreFiles) -> int:
     """Give the timer-log position from which on the wheel may lack records.
 
-    Ours says so in timermeta; after a real broker it is one file before the flushed position, as
-    its own recovery assumes (`TimerMessageStore.recover`).
+    Ours says so in timermeta, after a clean stop. Else the wheel is not used, as by recovery.
     """
-    log = files.log
+    log, meta = files.log, files.meta
     if log is None:
         return 0
-    if files.wheel is None:
+    if not files.clean or files.wheel is None or meta is None:
         return log.begin
-    if files.meta is not None:
-        return max(log.begin, min(files.meta.wheel_covered_pos, log.end))
-    flushed = files.checkpoint.last_timer_log_flush_pos if files.checkpoint is not None else 0
-    before = max(0, flushed - log.file_size)
-    return max(log.begin, min(before - before % log.file_size, log.end))
+    return max(log.begin, min(meta.wheel_covered_pos, log.end))
 
 
 def _logged(files: StoreFiles) -> Iterator[TimerLogRecord]:
@@ -74,12 +69,13 @@ def _logged(files: StoreFiles) -> Iterator[TimerLogRecord]:
     log, read_ms = files.log, files.read_ms
     if log is None:
         return
-    if files.wheel is not None:
+    start = tail_start(files)
+    if files.wheel is not None and start > log.begin:
         for slot in sorted(files.wheel.used_slots()):
             if slot.time_ms >= read_ms:
                 for _, record in log.chain(slot.last_pos, slot.time_ms):
                     yield record
-    for _, record in log.scan(tail_start(files)):
+    for _, record in log.scan(start):
         if record.slot_ms >= read_ms:
             yield record
 

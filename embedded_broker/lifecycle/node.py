@@ -78,6 +78,7 @@ class BrokerNode:
         self._undo: list[Callable[[], None]] = []
         self.unsaved: str | None = None
         """What the disk refused when this was closed."""
+        self._is_open = False
         self._levels_due = False
         self._held_too = False
         self._changes = 0
@@ -96,6 +97,7 @@ class BrokerNode:
         except BaseException:
             self._run_undo()
             raise
+        self._is_open = True
 
     def _open(self, address: str) -> None:
         arguments, runtime, fs = self._arguments, self._runtime, self.fs
@@ -108,7 +110,7 @@ class BrokerNode:
         skip_damage = config.text("damagedRecords") == "skip"
         offsets_file = DelayOffsetFile(fs, skip_damage=skip_damage)
         levels = ScheduleMessageService(store, fs, config, clock, file=offsets_file)
-        self._undo.append(store.close)
+        self._undo.append(partial(self._close_store, store))
         self.share_memory()
         found = store.load()
         timers = make_engine(
@@ -322,6 +324,12 @@ class BrokerNode:
         finally:
             self._leave()
             self._run_undo()
+
+    def _close_store(self, store: MessageStore) -> None:
+        """Close the messages; a store that is refused after a crash stays as the crash left it."""
+        if not self._is_open and not store.was_clean:
+            store.keep_mark()
+        store.close()
 
     def stop_flushing(self) -> None:
         """Begin to crash: from now on nothing more becomes durable."""

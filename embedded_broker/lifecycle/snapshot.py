@@ -7,15 +7,19 @@ else as the flush left it, since nobody else writes it meanwhile. The key index 
 made again. Must not know: what the bytes mean. Read on: ``embedded_broker/lifecycle/flusher.py``.
 """
 
-from collections.abc import Iterator
 from os import PathLike, fspath
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, Final
 
 from embedded_broker.clocks.clock import VirtualClock
-from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.flusher import Flusher
+from embedded_broker.lifecycle.new_folder import (
+    STORE_NAMES,
+    copy_file,
+    copy_whole,
+    files_below,
+    new_folder,
+)
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.directory_fs import DirectoryFileSystem
@@ -24,23 +28,8 @@ from embedded_broker.store.key_index import INDEX_FOLDER
 from embedded_broker.store.message_store import ABORT_FILE, LOCK_FILE
 
 CLOCK_PATH: Final = "config/virtualClock.json"
-STORE_NAMES: Final = (
-    "abort",
-    "batchconsumequeue",
-    "checkpoint",
-    "commitlog",
-    "config",
-    "consumequeue",
-    "dcommitlog",
-    "index",
-    "timerlog",
-    "timerwheel",
-)
-"""Files and folders that belong to a store; a directory may hold others, which are left alone."""
 SNAPSHOT_S: Final = 600.0
 CONFIG_FOLDER: Final = "config"
-_CHUNK: Final = 1 << 16
-_ZEROS: Final = bytes(_CHUNK)
 _LOGS: Final = ("batchconsumequeue/", "commitlog/", "consumequeue/", "dcommitlog/", "timerlog/")
 _LEFT_OUT: Final = frozenset({ABORT_FILE, LOCK_FILE, INDEX_FOLDER})
 
@@ -55,20 +44,10 @@ def take_snapshot(parts: BrokerParts, flusher: Flusher, path: str | PathLike[str
 
     The directory appears under its name when it is whole. Raises ``StoreError``.
     """
-    target = Path(fspath(path)).absolute()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise StoreError(f"{target}: a snapshot needs a directory that is new or empty")
-    beside = target.with_name(target.name + ".part")
-    if beside.exists():
-        raise StoreError(f"{beside} exists: remove it if an interrupted snapshot left it")
-    taking = _Taking(parts, flusher, DirectoryFileSystem(beside))
-    try:
+    with new_folder(path, "snapshot") as beside:
+        taking = _Taking(parts, flusher, DirectoryFileSystem(beside))
         flusher.do_and_wait(taking.run, SNAPSHOT_S, "the snapshot was not ready")
-        beside.replace(target)
-    except BaseException:
-        rmtree(beside, ignore_errors=True)
-        raise
-    return target
+    return Path(fspath(path)).absolute()
 
 
 class _Taking:
@@ -100,7 +79,7 @@ class _Taking:
     def _copy(self) -> None:
         for name in STORE_NAMES:
             if name not in _LEFT_OUT:
-                for path in _files_below(self._source, name):
+                for path in files_below(self._source, name):
                     self._copy_file(path)
         for path, document in self._documents.items():
             JsonConfigFile(self._target, path).save(document)
@@ -109,41 +88,13 @@ class _Taking:
         folder, _, name = path.rpartition("/")
         if folder == CONFIG_FOLDER:
             if path not in self._documents and not name.endswith((".bak", ".tmp")):
-                self._target.write_file(path, self._source.read_file(path))
-                self._target.sync_file(path)
+                copy_whole(self._source, self._target, path)
             return
-        size = self._source.size(path)
-        end = size
+        end = None
         if path.startswith(_LOGS):
             if folder not in self._ends:
                 return  # it began after the instant
-            end = min(size, self._ends[folder] - int(name))
+            end = self._ends[folder] - int(name)
             if end <= 0:
                 return
-        source = self._source.open_segment(path, size, create=False)
-        copy = self._target.open_segment(path, size)
-        try:
-            for at in range(0, min(end, source.data_end()), _CHUNK):
-                chunk = source.read(at, min(_CHUNK, end - at))
-                if chunk != _ZEROS[: len(chunk)]:
-                    copy.write(at, chunk)
-            copy.sync()
-        finally:
-            copy.close()
-            if self._source.persistent:
-                source.close()
-        self._target.sync_dir(folder)
-
-
-def _files_below(fs: FileSystem, path: str) -> Iterator[str]:
-    """Give every file of a tree, or the file itself."""
-    names = fs.list(path)
-    if not names and fs.exists(path) and not _is_folder(fs, path):
-        yield path
-    for name in names:
-        yield from _files_below(fs, f"{path}/{name}")
-
-
-def _is_folder(fs: FileSystem, path: str) -> bool:
-    """Say whether something without entries is a folder: only a directory store has such."""
-    return isinstance(fs, DirectoryFileSystem) and (fs.root / path).is_dir()
+        copy_file(self._source, self._target, path, end)

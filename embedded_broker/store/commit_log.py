@@ -49,7 +49,6 @@ _SYS_FLAG_TO_STORE_TIME_V6: Final = Struct(">i28xq")
 _SYS_FLAG_AT: Final = 36
 _DAMAGE_NOTED_MAX: Final = 1000
 _MAGIC_AT: Final = 4
-_BLANK_BITS_WRONG_MAX: Final = 2
 _MAGIC_BEGIN: Final = (MAGIC_V1 & 0xFFFF_FFFF).to_bytes(4)[:3]  # both magics begin with it
 _WINDOW: Final = 1024 * 1024
 
@@ -161,7 +160,7 @@ class CommitLog:
         return offset + room
 
     def mend_blank(self, offset: int) -> bool:
-        """Write a file's blank again if all but some of its bits stand here; says whether so.
+        """Write a file's blank again if a write of it ended in the middle; says whether so.
 
         Nothing but zeros follows a blank in its file, and the next file begins with a good record.
         """
@@ -172,11 +171,7 @@ class CommitLog:
             return False
         blank = _SIZE_AND_MAGIC.pack(room, MAGIC_BLANK)
         found = bytes(segment.view(inside, BLANK_SIZE_MIN))
-        wrong = int.from_bytes(found) ^ int.from_bytes(blank)
-        is_torn = (
-            found[:4] == blank[:4] and found.rstrip(b"\0") == blank[: len(found.rstrip(b"\0"))]
-        )
-        if not is_torn and wrong.bit_count() > _BLANK_BITS_WRONG_MAX:
+        if found[:_MAGIC_AT] != blank[:_MAGIC_AT] or not blank.startswith(found.rstrip(b"\0")):
             return False
         if self.files.used_in_file(offset + BLANK_SIZE_MIN):
             return False

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.side_files import set_aside
+from embedded_broker.store.side_files import set_aside, ways_out
 from rocketmq_py.errors import BodyError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
@@ -117,10 +117,7 @@ class JsonConfigFile:
             if skip_damage:
                 _LOG.warning("%s", self.problem)
                 return None
-            raise StoreDamagedError(
-                f"{self.problem}. `rocketmq-py store repair DIR` sets it aside and opens without "
-                "it; so does the option damagedRecords=skip"
-            )
+            raise StoreDamagedError(f"{self.problem}. {ways_out(self._fs)}")
         elif self._fs.exists(self._sums_path):
             self.problem = f"{self.path} is missing, although its checksum lies there"
             _LOG.warning("%s", self.problem)

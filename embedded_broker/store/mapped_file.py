@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import Buffer, FileSystem, Segment
-from embedded_broker.store.side_files import keep_range, repair_command, set_aside
+from embedded_broker.store.side_files import keep_range, set_aside, ways_out
 from rocketmq_py.logs import get_logger
 
 _LOG = get_logger(__name__)
@@ -365,10 +365,7 @@ class MappedFileQueue:
         self._last = None
 
     def _damaged(self, path: str, what: str) -> StoreDamagedError:
-        return StoreDamagedError(
-            f"{path} {what}. {repair_command(self.fs)} leaves it out and keeps what it cuts in "
-            "damaged/; so does the option damagedRecords=skip"
-        )
+        return StoreDamagedError(f"{path} {what}. {ways_out(self.fs)}")
 
     def _existing(self, mended: list[str] | None) -> list[int]:
         starts = []

@@ -119,7 +119,7 @@ class MessageStore(StoreReader):
         """Those topics: of timers, of delay levels, and the one of hidden messages."""
         self._dirty: set[ConsumeQueue] = set()
         self._last_store_timestamp = 0
-        self._open = self._accepts = False
+        self._open = self._accepts = self._keeps_mark = False
         self.health = DiskHealth(lambda: clock.now_ms, self._accept)
         """Why nothing is accepted though the store is open, if so."""
         self.was_clean = False
@@ -151,6 +151,7 @@ class MessageStore(StoreReader):
 
     def _load(self) -> StoreRecovery:
         clean = self.was_clean = not self.fs.exists(ABORT_FILE)
+        self._keeps_mark = False
         sizes = StoreSizes.find(self.fs, self.config)
         self._queue_file_size, self._batch_queue_file_size = sizes.consume_queue, sizes.batch_queue
         self.health.start_anew()
@@ -273,22 +274,24 @@ class MessageStore(StoreReader):
         self._open = self._accepts = False
         try:
             self.begin_flush().run()
-            if self.was_clean or self.health.problem is None:
+            if not self._keeps_mark and (self.was_clean or self.health.problem is None):
                 self._mark_queues()
                 self.fs.remove(ABORT_FILE)
                 self.fs.sync_dir("")
         finally:
             self._release()
 
+    def keep_mark(self) -> None:
+        """Let `close` leave the store as a crash would: not everything is as a clean stop has it.
+
+        The next opening then believes bytes, and no check sums of what could not be written.
+        """
+        self._keeps_mark = True
+
     def _mark_queues(self) -> None:
         """Note what the queues hold, so that the next opening notices a file that is gone."""
         self.checkpoint.queues_mark = mark_of(self.queues.values())
-        try:
-            self.checkpoint.save()
-        except StoreError as error:
-            if not error.disk_full:
-                raise
-            _LOG.warning("what the consume queues hold is not noted: %s", error)
+        self.checkpoint.save()
 
     def abandon(self) -> None:
         """Let go of everything as a killed process would: no sync, and ``abort`` stays."""

@@ -19,7 +19,7 @@ from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
 from embedded_broker.store.judging import Filter, Judging, Unjudged
 from embedded_broker.store.placing import NOT_QUEUED
-from embedded_broker.store.side_files import repair_command
+from embedded_broker.store.side_files import ways_out
 from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
 from rocketmq_py.protocol.properties import decode_properties
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
@@ -279,8 +279,7 @@ def _is_sound(log: CommitLog, queue: ConsumeQueue, number: int, entry: Entry) ->
         return False
     raise StoreDamagedError(
         f"consume queue {queue.topic} {queue.queue_id}, entry {number}: {wrong}. "
-        f"{repair_command(log.files.fs)} reads the whole store, leaves out what is damaged and "
-        "keeps a copy of it in damaged/; so does the option damagedRecords=skip"
+        f"{ways_out(log.files.fs)}"
     )
 
 

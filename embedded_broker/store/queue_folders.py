@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.places import name_problem, number_of, place_problem
-from embedded_broker.store.side_files import repair_command, set_aside
+from embedded_broker.store.side_files import set_aside, ways_out
 
 
 def queue_folders(
@@ -39,9 +39,7 @@ def queue_folders(
 def _move_away(fs: FileSystem, path: str, wrong: str, mended: list[str] | None) -> None:
     if mended is None:
         raise StoreDamagedError(
-            f"{path} is no folder of a queue ({wrong}). Nothing was changed. {repair_command(fs)} "
-            "moves it to damaged/ and makes the queue again from the commit log; so does the "
-            "option damagedRecords=skip"
+            f"{path} is no folder of a queue ({wrong}). Nothing was changed. {ways_out(fs)}"
         )
     kept = set_aside(fs, path)
     mended.append(f"{path} is no folder of a queue ({wrong}): moved to {kept}")

@@ -25,7 +25,7 @@ from embedded_broker.store.damage import (
 )
 from embedded_broker.store.disk_health import Undone
 from embedded_broker.store.placing import NOT_QUEUED, EntriesMissing, Placing
-from embedded_broker.store.side_files import repair_command
+from embedded_broker.store.side_files import ways_out
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
@@ -163,8 +163,8 @@ def _read_all(
     places: list[DamagedPlace] = []
     reader.read()
     while (damage := find_damage(log, reader.end)) is not None:
-        if log.mend_blank(reader.end):
-            text = f"{name_of(log, reader.end)}: the mark of its end at {reader.end} was damaged"
+        if not opening.clean and log.mend_blank(reader.end):
+            text = f"{name_of(log, reader.end)}: the mark of its end at {reader.end} was torn"
             opening.problems.append(f"{text} and is written again; no message is concerned")
             reader.read()
             continue
@@ -223,8 +223,7 @@ def _refuse_or_leave_out(log: CommitLog, damage: Damage, opening: Opening) -> No
     raise StoreDamagedError(
         f"{name_of(log, place.begin)}: the record at {place.begin} of the commit log{more} damaged "
         f"({place.what}), with {damage.records_behind} good records behind. Nothing was changed. "
-        f"{repair_command(log.files.fs)} leaves out what is damaged and keeps a copy of it in "
-        "damaged/; so does the option damagedRecords=skip"
+        f"{ways_out(log.files.fs)}"
     )
 
 
@@ -260,9 +259,8 @@ def _look_for_lost_begin(
         opening.problems.append(f"{lost}. The messages in them are lost")
         return
     raise StoreDamagedError(
-        f"{lost}. Nothing was changed. Put the files back, or let "
-        f"{repair_command(log.files.fs)} go on without them; so does the option "
-        "damagedRecords=skip"
+        f"{lost}. Nothing was changed. Put the files back, or go on without them: "
+        f"{ways_out(log.files.fs)}"
     )
 
 
@@ -292,10 +290,7 @@ def _look_for_lost_end(
     if opening.skip_damage:
         opening.problems.append(f"{text}. These entries were dropped")
         return
-    raise StoreDamagedError(
-        f"{text}. {repair_command(queues[topic, queue_id].files.fs)} goes on without them and "
-        "keeps what it cuts in damaged/; so does the option damagedRecords=skip"
-    )
+    raise StoreDamagedError(f"{text}. {ways_out(queues[topic, queue_id].files.fs)}")
 
 
 class _Reader:

@@ -67,9 +67,13 @@ def keep_range(fs: FileSystem, segment: Segment, begin: int, end: int) -> list[s
     return [kept]
 
 
-def repair_command(fs: FileSystem) -> str:
-    """Name the command that mends the store, as a user would type it."""
-    return f"`rocketmq-py store repair {getattr(fs, 'root', 'DIR')}`"
+def ways_out(fs: FileSystem) -> str:
+    """Say what helps when opening has refused a store, as a user would type it."""
+    return (
+        f"`rocketmq-py store repair {getattr(fs, 'root', 'DIR')} NEW` writes a store without the "
+        "damage to the folder NEW; the option damagedRecords=skip leaves it out in place and keeps "
+        "a copy in damaged/"
+    )
 
 
 def _new_name(fs: FileSystem, name: str) -> str:

@@ -108,13 +108,15 @@ class TimerEngine(ABC):
 
     def close(self) -> None:
         """Make everything durable and give the files back; idempotent. The store is still open."""
-        if not self._is_open:
-            return
         try:
-            self._stop()
-            work = self.begin_flush(clean=True)
-            self._state.store.begin_flush().run()
-            work.run()
+            if self._is_open:
+                self._stop()
+                work = self.begin_flush(clean=True)
+                self._state.store.begin_flush().run()
+                work.run()
+        except BaseException:
+            self._state.store.keep_mark()
+            raise
         finally:
             self._release_files()
 

@@ -1,5 +1,6 @@
-"""Every file of the timer store is damaged in every way: no timer is lost, early or twice, and the
-broker says what it found. Both after a clean stop and after a kill."""
+"""Every file of the timer store is damaged in every way: the broker refuses the store, or says what
+it found; where damage is left out no timer is lost, early or twice. Both after a clean stop and
+after a kill."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from random import Random
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, RecoveryReport, VirtualClock
+from embedded_broker import EmbeddedBroker, RecoveryReport, StoreDamagedError, VirtualClock
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py import DefaultMQProducer, Message
 from tests.short_form import short_form
@@ -18,7 +19,7 @@ from tests.short_form import short_form
 TIMERS = 60
 RECALLED = frozenset({5, 30, 50})
 LEFT = Counter(one for one in range(TIMERS) if one not in RECALLED)
-SMALL = {"mappedFileSizeTimerLog": 52 * 20 + 16}
+SMALL: dict[str, object] = {"mappedFileSizeTimerLog": 52 * 20 + 16}
 FILES = {
     "check point": "config/timercheck",
     "meta": "config/timermeta",
@@ -82,8 +83,25 @@ def _damage(fs: MemoryFileSystem, path: str, way: str, random: Random) -> None:
     fs.write_file(path, bytes(data))
 
 
+def _config(fs: MemoryFileSystem) -> dict[str, object]:
+    """Give what opens the store: one that is refused is so each time, and stays as it was left."""
+    tried = fs.copy()
+    was_clean = not tried.exists("abort")
+    for is_second in (False, True):
+        broker = EmbeddedBroker(fs=tried, clock=VirtualClock(), tcp=False, config=SMALL)
+        try:
+            broker.start()
+        except StoreDamagedError:
+            assert was_clean == (not tried.exists("abort"))
+        else:
+            broker.close()
+            assert not is_second
+            return SMALL
+    return {**SMALL, "damagedRecords": "skip"}
+
+
 def _released(fs: MemoryFileSystem) -> tuple[Counter[int], RecoveryReport]:
-    with EmbeddedBroker(fs=fs, clock=VirtualClock(), tcp=False, config=SMALL) as broker:
+    with EmbeddedBroker(fs=fs, clock=VirtualClock(), tcp=False, config=_config(fs)) as broker:
         report = broker.recovery
         broker.clock.advance(2 * TIMERS)
         found = broker.messages.in_topic("T")

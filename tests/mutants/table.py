@@ -196,9 +196,9 @@ RECOVERY = (
     ),
     _mutant(
         "C7",
-        TIMER + "wheel/trust.py",
-        "        known = checkpoint if wrong is None else meta.checkpoint.copy()",
-        "        known = checkpoint",
+        TIMER + "wheel/recovery.py",
+        "        released_from = state.store.log.min_offset",
+        "        released_from = state.store.log.max_offset",
     ),
     _mutant(
         "C9",
@@ -208,9 +208,9 @@ RECOVERY = (
     ),
     _mutant(
         "C11",
-        TIMER + "wheel/trust.py",
-        "        if view is None or size < _HEAD_SIZE:",
-        "        if view is None:\n            return True\n        if size < _HEAD_SIZE:",
+        TIMER + "wheel/record_judge.py",
+        "        if 0 <= offset < self._log.min_offset:",
+        "        if 0 <= offset < self._log.min_offset or self._log.read(offset, size) is None:",
     ),
     _mutant(
         "C12",

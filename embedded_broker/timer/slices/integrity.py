@@ -5,10 +5,11 @@ how many bytes each log has, how many records these are and their CRC (`SliceSum
 compares. After a clean stop that is bounded: what is beyond `CHECKED_MOST` bytes is compared when
 its slice is loaded.
 
-Of a damaged log every good record is kept; what lies between is left blank, after a copy in
-`damaged/`. What is missing is sent on its way again from the inbound queue, as far as the commit
-log still holds it. Timers that neither has are lost: then the store is refused unless
-`damagedRecords` is `skip`. Must not know: seconds in memory, releases.
+No kill and no power loss explains damage, so it refuses the store, unless `damagedRecords` is
+`skip`. Then every good record of a damaged log is kept; what lies between is left blank, after a
+copy in `damaged/`. What is missing is sent on its way again from the inbound queue, as far as the
+commit log still holds it. Timers that neither has are lost. Must not know: seconds in memory,
+releases.
 
 Read on: `recovery.py` for when this is done, `dcommit_log.py` for the bytes.
 """
@@ -22,7 +23,7 @@ from attrs import define, field
 
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN
-from embedded_broker.store.side_files import keep_copy, repair_command, set_aside
+from embedded_broker.store.side_files import keep_copy, set_aside, ways_out
 from embedded_broker.timer.slices.dcommit_log import (
     DCommitLog,
     SliceFile,
@@ -238,7 +239,7 @@ def _good(state: SliceState, number: int, view: memoryview, at: int) -> memoryvi
 
 
 def weigh(state: SliceState, damages: list[SliceDamage], *, skip: bool) -> list[str]:
-    """Say of every damage what comes of it; raises StoreDamagedError when timers would be lost."""
+    """Say of every damage what comes of it; raises StoreDamagedError unless it may be left out."""
     by_number = {one.number: one for one in damages}
     again: Counter[int] = Counter()
     queue = state.queue
@@ -252,17 +253,10 @@ def weigh(state: SliceState, damages: list[SliceDamage], *, skip: bool) -> list[
     for one in damages:
         one.again = again[one.number]
         lost = 0 if one.lost is None and all_there else one.lost
-        if lost == 0:
-            lines.append(f"{one.text()}, {one.again} were taken from the commit log again")
-            continue
         number = "an unknown number of" if lost is None else str(lost)
         text = f"{one.text()}, {one.again} more are in the commit log, {number} timers are lost"
         if not skip:
-            raise StoreDamagedError(
-                f"{text}. Nothing was changed. {repair_command(state.store.fs)} goes on without "
-                "them and keeps what it leaves out in damaged/; so does the option "
-                "damagedRecords=skip"
-            )
+            raise StoreDamagedError(f"{text}. Nothing was changed. {ways_out(state.store.fs)}")
         lines.append(text)
     return lines
 

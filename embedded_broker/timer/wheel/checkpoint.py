@@ -14,7 +14,7 @@ from zlib import crc32
 
 from attrs import astuple, frozen
 
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import FileSystem, Segment
 from embedded_broker.store.side_files import set_aside
 from rocketmq_py.logs import get_logger
@@ -49,13 +49,14 @@ class TimerCheckpointFile:
     def load(self) -> TimerCheckpoint | None:
         """Give what is stored; None when the file is missing or was never written.
 
-        A file of another length is set aside.
+        Raises StoreDamagedError for a file of another length; a `write` then sets it aside.
         """
-        if not self._fs.exists(self._path) or self._fs.size(self._path) == 0:
+        length = self._length()
+        if length == 0:
             return None
-        if self._fs.size(self._path) != CHECKPOINT_SIZE:
-            set_aside(self._fs, self._path)
-            return None
+        if length != CHECKPOINT_SIZE:
+            text = f"{self._path} has {length} instead of {CHECKPOINT_SIZE} bytes"
+            raise StoreDamagedError(text)
         data = self._open().read(0, _USED)
         return TimerCheckpoint.decode(data) if any(data) else None
 
@@ -71,8 +72,13 @@ class TimerCheckpointFile:
             self._segment.close()
             self._segment = None
 
+    def _length(self) -> int:
+        return self._fs.size(self._path) if self._fs.exists(self._path) else 0
+
     def _open(self) -> Segment:
         if self._segment is None:
+            if self._length() not in {0, CHECKPOINT_SIZE}:
+                set_aside(self._fs, self._path)
             self._segment = self._fs.open_segment(self._path, CHECKPOINT_SIZE)
         return self._segment
 

@@ -175,23 +175,23 @@ class TimerMessageStore(TimerEngine):
     def load(self) -> TimerRecovery:
         """Open the files and recover; after `MessageStore.load`, before the first put.
 
-        Raises ConfigError when timerPrecisionMs or the number of slots is not the store's, and
-        StoreError when a file cannot be used.
+        Raises ConfigError when timerPrecisionMs or the number of slots is not the store's,
+        StoreDamagedError for what no kill and no power loss explains, and StoreError when a file
+        cannot be used.
         """
         state = self._state
-        known = len(self._store.problems)
-        tell = self._store.problems.append
+        problems = self._store.problems
+        known = len(problems)
         checkpoint, meta = self._checkpointer.load()
-        if self._checkpointer.problem is not None:
-            tell(self._checkpointer.problem)
-        elif meta is None and checkpoint is not None and self._store.was_ours:
-            tell(f"{META_FILE} is missing: timers may be read again")
-        wheel_found = state.wheel.load(
-            mended=self._store.problems
-            if meta is not None and meta.slots_total == state.wheel.slots_total
-            else None
-        )
-        state.log.load(self._log_file_size(meta), self._store.problems)
+        damaged = self._checkpointer.problem
+        is_lost = damaged is None and meta is None and checkpoint is not None
+        if is_lost and self._store.was_ours and self._store.was_clean:
+            problems.append(f"{META_FILE} is missing: timers may be read again")
+        # A crash may leave files without their lengths.
+        mended = problems if self._store.log.skip_damage or not self._store.was_clean else None
+        has_all_slots = meta is not None and meta.slots_total == state.wheel.slots_total
+        wheel_found = state.wheel.load(mended=mended if has_all_slots else None)
+        state.log.load(self._log_file_size(meta), mended)
         state.metrics.load()
         now_ms = self._clock.now_ms
         reach_ms = (state.wheel.slots_total // 2 - SPARE_SLOTS) * state.precision_ms
@@ -204,8 +204,10 @@ class TimerMessageStore(TimerEngine):
             clean=self._store.was_clean,
             full=self._config.text("storeCheck") == "full",
             now_ms=now_ms,
-            tell=tell,
+            tell=problems.append,
         )
+        if damaged is not None:
+            trusted = evolve(trusted, fault=damaged)
         recovered = recover(
             state,
             trusted,
@@ -215,8 +217,6 @@ class TimerMessageStore(TimerEngine):
         )
         self._checkpointer.start(recovered)
         state.role.follow(recovered.checkpoint.master_timer_queue_offset)
-        if recovered.report.whole_log and meta is not None:
-            self._checkpointer.distrust_wheel(meta)
         state.old_scan_pos = recovered.release_scan_pos
         state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
         self._pointers.old_queue_end = state.queue.max_offset
@@ -230,7 +230,7 @@ class TimerMessageStore(TimerEngine):
         self._gates.start(now_ms)
         self._changes.look_for_unfinished()
         self._arrivals.is_open = True
-        if len(self._store.problems) > known:
+        if len(problems) > known:
             self.begin_flush().run()  # what was made again stays so, whatever comes
         pending = state.metrics.total
         _LOG.info("timer store loaded: %d pending, %r", pending, recovered.report)

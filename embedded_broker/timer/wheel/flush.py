@@ -15,6 +15,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.timer.stage import FlushStage
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta, TimerMetaFile
@@ -68,16 +69,18 @@ class Checkpointer:
         self._again_from_pos = 0
         self._again_until_py = -1
         self.checkpoint = TimerCheckpoint()
+        self.problem: str | None = None
 
     def load(self) -> tuple[TimerCheckpoint | None, TimerMeta | None]:
-        """Read both files."""
+        """Read both files; `problem` says what is wrong with one of them."""
         self._last_meta = self._meta_file.load()
-        return self._file.load(), self._last_meta
-
-    @property
-    def problem(self) -> str | None:
-        """What was wrong with timermeta."""
-        return self._meta_file.problem
+        self.problem = self._meta_file.problem
+        checkpoint = None
+        try:
+            checkpoint = self._file.load()
+        except StoreDamagedError as error:
+            self.problem = str(error)
+        return checkpoint, self._last_meta
 
     def start(self, recovered: Recovered) -> None:
         """Go on from what recovery found; the pointers of the state are set."""
@@ -85,14 +88,6 @@ class Checkpointer:
         self._again_from_pos = recovered.again_from_pos
         self._again_until_py = recovered.again_until_py
         self._recovered_read_ms = self._state.curr_read_ms
-
-    def distrust_wheel(self, meta: TimerMeta) -> None:
-        """Note durably that the wheel's file covers nothing, until a flush has written all of it.
-
-        Else a process that dies while it writes a rebuilt wheel leaves a part that looks whole.
-        """
-        self._last_meta = evolve(meta, wheel_covered_pos=0, clean_end=None, seal=None)
-        self._meta_file.write(self._last_meta)
 
     def begin(self, now_ms: int, *, clean: bool) -> TimerFlush:
         """Capture everything; `clean` says that nothing follows and the counts are exact."""

@@ -11,23 +11,19 @@ Read on: `engine.py` (`load`), `flush.py` for the order that makes the files tru
 
 from collections.abc import Iterator
 
-from attrs import define, evolve, field
+from attrs import define, field
 
+from embedded_broker.errors import StoreDamagedError
+from embedded_broker.store.side_files import ways_out
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, released_since
 from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import parse_request, topic_hash
+from embedded_broker.timer.request import parse_request
 from embedded_broker.timer.wheel.checkpoint import TimerMeta
-from embedded_broker.timer.wheel.slots import Slot
+from embedded_broker.timer.wheel.record_judge import Fault, RecordJudge
 from embedded_broker.timer.wheel.state import TimerState
-from embedded_broker.timer.wheel.timer_log import (
-    MAGIC_DELETE,
-    OFFSET_PY_AT,
-    RECORD_SIZE,
-    SIZE_PY_AT,
-    LogEntry,
-)
-from embedded_broker.timer.wheel.trust import Agreement, Trusted
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, RECORD_SIZE
+from embedded_broker.timer.wheel.trust import Trusted
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
@@ -66,30 +62,27 @@ def recover(
 
     Timers of slots before `skip_before_ms` are given up and counted, not caught up.
     The files are loaded, nothing of them is changed yet. Raises ConfigError when the store was
-    written with another precision, before anything is changed.
+    written with another precision, and StoreDamagedError for damage that may not be left out,
+    before anything is changed.
     """
-    known = trusted.checkpoint is not None
     checkpoint = trusted.checkpoint or TimerCheckpoint()
     _check_precision(state, meta)
     state.displaced_until_ms = meta.displaced_until_ms if meta is not None else 0
     released_from = _release_scan_start(state, checkpoint, meta)
-    if trusted.rebuild:
-        checkpoint = _begin_again(state, checkpoint)
+    if trusted.fault is not None:
+        checkpoint = _begin_again(state, checkpoint, trusted.fault)
         released_from = state.store.log.min_offset
     state.due_heap.done, released_until_ms = _find_released(state, released_from)
     if meta is not None:
         state.old_removed = meta.removed
         state.due_heap.done |= meta.removed
-    wheel_found = trusted.wheel_found and known and not trusted.rebuild
-    scan = _LogScan(state, checkpoint, meta, wheel_found=wheel_found, deep=trusted.deep)
+    scan = _LogScan(state, checkpoint, trusted.covered_pos)
     if not scan.run():
-        state.store.problems.append(
-            f"timerlog is damaged at {scan.end}: every timer enters again from the queue of the "
-            "timer topic"
-        )
-        again = evolve(trusted, rebuild=True, deep=False)
+        what = "no record" if scan.fault is None else ": ".join(scan.fault)
+        state.already_logged.clear()
+        again = Trusted(trusted.checkpoint, fault=f"timerlog is damaged at {scan.end} ({what})")
         return recover(state, again, meta, now_ms=now_ms, skip_before_ms=skip_before_ms)
-    state.curr_queue_offset = _queue_offset(state, checkpoint, scan)
+    state.curr_queue_offset = _queue_offset(state, checkpoint)
     _pass_logged(state)
     read_ms = state.floor(checkpoint.last_read_time_ms)
     if read_ms <= 0:
@@ -112,7 +105,7 @@ def recover(
             records_scanned=scan.count,
             truncated_bytes=scan.truncated,
             already_released=len(state.due_heap.done),
-            whole_log=scan.whole,
+            whole_log=trusted.covered_pos is None,
             skipped=skipped,
             queue_offset=state.curr_queue_offset,
             read_time_ms=read_ms,
@@ -132,14 +125,19 @@ def _count_waiting(state: TimerState, from_ms: int, to_ms: int) -> int:
     return len(waiting - state.due_heap.done)
 
 
-def _begin_again(state: TimerState, checkpoint: TimerCheckpoint) -> TimerCheckpoint:
-    """Empty the timer log, keeping a copy: every message of the queue enters once more.
+def _begin_again(state: TimerState, checkpoint: TimerCheckpoint, fault: str) -> TimerCheckpoint:
+    """Go on without damaged timer files if that is asked for, else refuse the store.
 
-    What was released before is known from the commit log, which is read from its begin.
+    The timer log is emptied, with a copy: every message of the queue enters once more. What was
+    released before is known from the commit log, which is read from its begin.
     """
+    store = state.store
+    if not store.log.skip_damage:
+        raise StoreDamagedError(f"{fault}. No timer file was changed. {ways_out(store.fs)}")
+    store.problems.append(f"{fault}: every timer enters again from the queue of the timer topic")
     kept: list[str] = []
     if state.log.truncate(state.log.begin, kept):
-        state.store.problems.append(f"the timer log that is not used is kept in {', '.join(kept)}")
+        store.problems.append(f"the timer log that is not used is kept in {', '.join(kept)}")
     again = checkpoint.copy()
     again.last_timer_queue_offset = again.last_timer_log_flush_pos = 0
     return again
@@ -174,68 +172,56 @@ def _slot_precisions(state: TimerState) -> Iterator[int]:
 
 @define(eq=False, repr=False)
 class _LogScan:
-    """One pass over the tail of the timer log, or all of it, that mends the wheel."""
+    """One pass over the timer log: all of it, and the wheel is made from it, or a sealed tail."""
 
     _state: TimerState
     _checkpoint: TimerCheckpoint
-    _meta: TimerMeta | None
-    _wheel_found: bool
-    _deep: bool = False
+    _covered_pos: int | None
+    """Up to there a sealed wheel knows every record; None: the whole log is read."""
     count: int = field(default=0, init=False)
     truncated: int = field(default=0, init=False)
     end: int = field(init=False)
-    last_entry: LogEntry | None = field(default=None, init=False)
+    fault: Fault | None = field(default=None, init=False)
+    """What is wrong with the record at the end, if there is one."""
     earliest_slot_ms: int | None = field(default=None, init=False)
     again_from_pos: int = field(default=0, init=False)
-    _agreement: Agreement = field(init=False)
-    _whole_chains: dict[int, tuple[int, int]] = field(factory=dict, init=False)
-    """First position and number of the slots whose chains lie in what was scanned."""
-    whole: bool = field(init=False)
+    _judge: RecordJudge = field(init=False)
+    _chains: dict[int, tuple[int, int, int]] = field(factory=dict, init=False)
+    """First and last position, and the number, of every slot whose records were scanned."""
     _unread_py: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.whole = not self._wheel_found
-        self._agreement = Agreement(self._state)
-        self.end = self._state.log.begin
-        entry = self._state.queue.entry(self._checkpoint.last_timer_queue_offset)
+        state = self._state
+        self._judge = RecordJudge(state.store.log, state.precision_ms)
+        self.end = state.log.begin
+        entry = state.queue.entry(self._checkpoint.last_timer_queue_offset)
         self._unread_py = _NOTHING_TO_READ if entry is None else entry[0]
 
     def run(self) -> bool:
-        """Scan, mend the wheel, cut the log behind its last good record.
+        """Scan, make the wheel from what is found, cut the log behind its last good record.
 
-        False, and nothing is changed but the wheel, when synced records are wrong though every one
-        was to be held against its message.
+        False, and nothing is changed but the wheel, when a synced record is not good.
         """
         log, flushed = self._state.log, self._checkpoint.last_timer_log_flush_pos
         starts = log.file_starts
+        if self._covered_pos is None:
+            self._state.wheel.clear()
         if not starts:
-            self._state.wheel.clear()
             return True
-        touched: dict[int, int] = {}
-        if self._wheel_found:
-            touched = self._scan(self._start(starts))
-            if self.end < self._checkpoint.last_timer_log_flush_pos or self._is_ahead():
-                # Synced bytes were lost, of this log or of the commit log: every message is
-                # looked up before it enters again.
-                self._unread_py = 0
-                self.whole = True
-            elif self._state.wheel.is_torn or not self._shorten_chains(touched):
-                self.whole = True
-        if self.whole:
-            self._state.wheel.clear()
-            touched = self._scan(starts[0])
-            if self._deep and not log.is_end(self.end, flushed):
-                return False
-        self._mend(touched)
+        self._scan(self._start(starts))
+        if not log.is_end(self.end, flushed):
+            return False
+        if self._covered_pos is None:
+            self._make_wheel()
         self.truncated = log.truncate(self.end)
         return True
 
     def _start(self, starts: list[int]) -> int:
         """Give where to begin: before what the wheel lacks and what will be enqueued again."""
+        if self._covered_pos is None:
+            return starts[0]
         log = self._state.log
-        covered = min(self._checkpoint.last_timer_log_flush_pos, log.end)
-        if self._meta is not None:
-            covered = min(covered, self._meta.wheel_covered_pos)
+        covered = min(self._covered_pos, log.end)
         chosen = starts[0]
         for start in reversed(starts):
             # Only what lies before the covered position is surely no torn record.
@@ -243,10 +229,6 @@ class _LogScan:
             if first is not None and first.offset_py <= self._unread_py:
                 chosen = start
                 break
-        if self._meta is None:
-            # As the original: one file before the flushed position, whole files.
-            flushed = max(0, covered - log.file_size)
-            return min(chosen, max(starts[0], flushed - flushed % log.file_size))
         return max(starts[0], min(covered, self._first_unread(chosen, covered)))
 
     def _first_unread(self, start: int, covered: int) -> int:
@@ -266,114 +248,33 @@ class _LogScan:
                 high = middle
         return start + low * RECORD_SIZE
 
-    def _scan(self, start: int) -> dict[int, int]:
-        """Read records up to the first bad one; gives the last position of each slot seen."""
-        touched: dict[int, int] = {}
-        chains = self._whole_chains
-        chains.clear()
-        self._state.already_logged.clear()
+    def _scan(self, start: int) -> None:
+        """Read records up to the first bad one."""
+        chains, begin = self._chains, self._state.log.begin
+        is_whole = self._covered_pos is None
         self.end = self.again_from_pos = start
-        self.count = 0
-        begin = self._state.log.begin
         for position, entry in self._state.log.entries(start):
             _, previous, magic, write_ms, delay_ms, offset_py, _, _, _ = entry
             slot_ms = write_ms + delay_ms
-            if not self._is_good(position, entry, slot_ms):
-                break
-            if self._deep and previous >= begin and previous != touched.get(slot_ms):
+            first, last, num = chains.get(slot_ms, (position, -1, 0))
+            self.fault = self._judge.fault(position, entry)
+            if previous < begin:
+                first, num = position, 0
+            elif is_whole and previous != last:
+                self.fault = Fault("broken chain", f"previous record at {previous}")
+            if self.fault is not None:
                 break
             self.count += 1
             self.end = position + RECORD_SIZE
-            self.last_entry = entry
-            change = -1 if magic & MAGIC_DELETE else 1
-            if previous == -1:
-                chains[slot_ms] = position, change
-            elif previous == touched.get(slot_ms) and slot_ms in chains:
-                first, num = chains[slot_ms]
-                chains[slot_ms] = first, num + change
-            else:
-                chains.pop(slot_ms, None)
-            touched[slot_ms] = position
+            chains[slot_ms] = first, position, num + (-1 if magic & MAGIC_DELETE else 1)
             if delay_ms == 0:
                 self._state.displaced_until_ms = max(self._state.displaced_until_ms, slot_ms)
             if self.earliest_slot_ms is None or slot_ms < self.earliest_slot_ms:
                 self.earliest_slot_ms = slot_ms
             if offset_py >= self._unread_py:
                 self._state.already_logged.add(offset_py)
-        return touched
 
-    def _is_good(self, position: int, entry: LogEntry, slot_ms: int) -> bool:
-        """Check a record against the commit log: its magic alone can survive a torn write.
-
-        What was synced before the checkpoint is only checked not to lie behind the log's end.
-        """
-        state = self._state
-        commit_log = state.store.log
-        _, previous, _, _, _, offset_py, size_py, hash_of_topic, _ = entry
-        if slot_ms % state.precision_ms or previous >= position:
-            return False
-        if self._deep:
-            return self._agreement.holds(entry, slot_ms)
-        if offset_py < commit_log.min_offset:
-            return offset_py >= 0  # the message has expired; the slot reader counts it
-        if offset_py + size_py > commit_log.max_offset:
-            return False
-        if position < self._checkpoint.last_timer_log_flush_pos:
-            return True
-        message = state.timer_record(offset_py, size_py)
-        return message is not None and (
-            topic_hash(message.properties.get(Prop.REAL_TOPIC)) == hash_of_topic
-        )
-
-    def _is_ahead(self) -> bool:
-        """Say whether the last record before the scan names a message that is no longer there."""
-        log, commit_log = self._state.log, self._state.store.log
-        if self.count or self.end < RECORD_SIZE:
-            return False
-        last = self.end - RECORD_SIZE
-        if last // log.file_size != self.end // log.file_size:
-            return False
-        record = log.read(last)
-        return record is None or record.offset_py + record.size_py > commit_log.max_offset
-
-    def _shorten_chains(self, touched: dict[int, int]) -> bool:
-        """End every chain of the wheel before the log's end; False when one cannot be followed.
-
-        Slots that the scan saw are mended from it; the others keep what lies before its start.
-        """
-        state = self._state
-        read_ms = self._checkpoint.last_read_time_ms
-        turn_ms = state.wheel.slots_total * state.precision_ms
-        stale: list[tuple[Slot, int]] = []
-        for slot in state.wheel.used_slots():
-            if slot.time_ms >= read_ms + turn_ms:
-                return False  # its place was another slot's, which is read again and not found
-            if slot.time_ms in touched or slot.time_ms < read_ms:
-                continue
-            if not state.log.begin <= slot.last_pos < self.end:
-                last = self._last_before_end(slot)
-                if last is None:
-                    return False
-                stale.append((slot, last))
-                continue
-            head = state.log.read(slot.last_pos)
-            if head is None or head.slot_ms != slot.time_ms:
-                return False
-        for slot, last in stale:
-            touched[slot.time_ms] = last
-        return True
-
-    def _last_before_end(self, slot: Slot) -> int | None:
-        if slot.last_pos < self.end:
-            return None
-        for position, record in self._state.log.chain(slot.last_pos, slot.time_ms):
-            if position < self.end:
-                return position
-            if record.prev_pos == -1:
-                return -1
-        return None
-
-    def _mend(self, touched: dict[int, int]) -> None:
+    def _make_wheel(self) -> None:
         """Write what the log says into the wheel: ends of the chains, and the true numbers.
 
         Two slots of one place occur when a clock jump went around the wheel and was never
@@ -382,25 +283,15 @@ class _LogScan:
         Where a power loss took the copies, the earlier one keeps the place, and the messages of
         the later one enter the wheel anew.
         """
-        wheel, log = self._state.wheel, self._state.log
+        wheel = self._state.wheel
         read_ms = self._checkpoint.last_read_time_ms
-        for slot_ms, last in sorted(touched.items()):
+        for slot_ms, (first, last, num) in sorted(self._chains.items()):
             other_ms = wheel.stored_time_ms(slot_ms)
-            if other_ms > slot_ms:
-                self._keep_marks(slot_ms, last)
-                continue
             if read_ms <= other_ms < slot_ms:
                 if self._is_undone(other_ms) and self._may_enter_again(slot_ms, last):
                     continue
                 self._keep_marks(other_ms, wheel.get_slot(other_ms).last_pos)
-            first, num = self._whole_chains.get(slot_ms) or (-1, 0)
-            for position, record in () if first >= 0 else log.chain(last, slot_ms):
-                first = position
-                num += -1 if record.magic & MAGIC_DELETE else 1
-            if first >= 0:
-                wheel.put_slot(slot_ms, first, last, num, 0)
-            elif other_ms == slot_ms:
-                wheel.clear_slot(slot_ms)
+            wheel.put_slot(slot_ms, first, last, num, 0)
 
     def _is_undone(self, slot_ms: int) -> bool:
         """Say whether a timer of the slot was released by nobody."""
@@ -443,19 +334,14 @@ class _LogScan:
 # --- step 5: where the queue is read on --------------------------------------------------------
 
 
-def _queue_offset(state: TimerState, checkpoint: TimerCheckpoint, scan: _LogScan) -> int:
+def _queue_offset(state: TimerState, checkpoint: TimerCheckpoint) -> int:
     """Give the next entry to enqueue.
 
     The original starts behind the last record always, which repeats messages of the late path:
-    they leave no record. So that rule counts only when the log has lost bytes.
+    they leave no record.
     """
     queue = state.queue
-    offset = checkpoint.last_timer_queue_offset
-    if scan.end < checkpoint.last_timer_log_flush_pos:
-        last = scan.last_entry
-        message = None if last is None else state.timer_record(last[OFFSET_PY_AT], last[SIZE_PY_AT])
-        offset = 0 if message is None else min(offset, message.queue_offset + 1)
-    return max(queue.min_offset, min(offset, queue.max_offset))
+    return max(queue.min_offset, min(checkpoint.last_timer_queue_offset, queue.max_offset))
 
 
 def _pass_logged(state: TimerState) -> None:

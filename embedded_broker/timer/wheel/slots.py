@@ -19,9 +19,9 @@ from zlib import crc32
 
 from attrs import frozen
 
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.fs import FileSystem, Segment
-from embedded_broker.store.side_files import set_aside
+from embedded_broker.store.side_files import set_aside, ways_out
 
 SLOT_SIZE: Final = 32
 SLOTS_DEFAULT: Final = 7 * 86_400
@@ -146,7 +146,7 @@ class TimerWheel:
         self._next_known = False
 
     def clear(self) -> None:
-        """Make every place empty, also one whose slot does not belong there (`is_torn`)."""
+        """Make every place empty, also one whose slot a torn write has left in the wrong one."""
         self._used |= self._dirty
         for page in self._used:
             start, end = page * _PAGE_SIZE, min((page + 1) * _PAGE_SIZE, self.file_size)
@@ -155,14 +155,6 @@ class TimerWheel:
         self._waiting = bytearray(self.slots_total)
         self._far = []
         self._next_known = False
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether a slot has a time of another place: a write ended in the middle of its time.
-
-        Such a slot hides what belongs there, and asking for its time leads to another place.
-        """
-        return any(unit % self.slots_total != index for index, (unit, *_) in self._used_places())
 
     def get_num(self, time_ms: int) -> int:
         """Give the live estimate of one slot."""
@@ -263,8 +255,8 @@ class TimerWheel:
     def load(self, *, mended: list[str] | None = None) -> bool:
         """Read the file if there is one and say whether there was.
 
-        Raises StoreError when the file has another length than this wheel: the number of slots
-        belongs to the store. With `mended` it is set aside instead, and told there.
+        Raises StoreDamagedError when the file has another length than this wheel: the number of
+        slots belongs to the store. With `mended` it is set aside instead, and told there.
         """
         if not self._fs.exists(self._path):
             return False
@@ -279,9 +271,9 @@ class TimerWheel:
             )
             return False
         if found != self.file_size:
-            raise StoreError(
+            raise StoreDamagedError(
                 f"{self._path} has {found} bytes, this wheel needs {self.file_size}: "
-                f"{self.slots_total} slots of {SLOT_SIZE}"
+                f"{self.slots_total} slots of {SLOT_SIZE}. {ways_out(self._fs)}"
             )
         segment = self._open()
         nothing = bytes(_PAGE_SIZE)

@@ -37,8 +37,6 @@ LogEntry: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
 """A record as it lies: size, the fields of `TimerLogRecord`, and the reserved number."""
 OFFSET_PY_AT: Final = 5
 """Where a `LogEntry` has the commit-log offset of its message."""
-SIZE_PY_AT: Final = 6
-"""Where it has the size of its message."""
 BROKEN: Final = -2
 """What `TimerLog.walk` gives where a chain cannot be followed."""
 

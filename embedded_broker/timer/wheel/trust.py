@@ -1,48 +1,37 @@
 """Whether the timer files are as they were left: what is looked at before recovery believes them.
 
-Answers: which check point to start from, whether the wheel's file can be used, and whether the
-timer log can; if it cannot, every timer enters again from the timer topic's queue, where all of
-them are. After a clean stop check sums tell, in no time. After another one, or when it is asked
-for, every record of the log is to be held against its message. Must not know: how positions are
-found again. Read on: `recovery.py`, and `checkpoint.py` for the seal.
+Answers: which check point to start from, whether the wheel's file can be used, and what of all this
+no kill and no power loss explains. After a clean stop check sums tell, in no time. After another
+one, or when it is asked for, every record of the log is to be held against its message. Must not
+know: how positions are found again. Read on: `recovery.py`, and `checkpoint.py` for the seal.
 """
 
 from collections.abc import Callable
-from struct import Struct
 from typing import Final
 
 from attrs import frozen
 
-from embedded_broker.timer.request import topic_hash
 from embedded_broker.timer.wheel.checkpoint import TimerMeta, WheelSeal
 from embedded_broker.timer.wheel.state import TimerState
-from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, LogEntry
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
-from rocketmq_py.protocol.properties import Prop
 
 _CHECK: Final = "config/timercheck"
 _META: Final = "config/timermeta"
 _CLOCKS_APART_MS: Final = 86_400_000
-_SIZE_AND_PLACE: Final = Struct(">i24xq")
-_HEAD_SIZE: Final = 91
-_REMEMBERED_MAX: Final = 1024
-_REAL_TOPIC: Final = f"{Prop.REAL_TOPIC}\1".encode()
-_OUT_MS: Final = f"\2{Prop.TIMER_OUT_MS}\1".encode()
-_DELETES: Final = f"{Prop.TIMER_DEL_UNIQKEY}\1".encode()
 
 
 @frozen
 class Trusted:
     """What recovery may use.
 
-    `rebuild`: the log is of no use, every timer enters again. `deep`: every record of the log is to
-    be held against its message before it is believed.
+    `covered_pos`: wheel and log are as a clean stop left them, and the wheel knows every record
+    before this position; None: the wheel is not used, and each record of the log is judged.
+    `fault`: what is damaged; then neither wheel nor log is used.
     """
 
     checkpoint: TimerCheckpoint | None
-    wheel_found: bool
-    rebuild: bool = False
-    deep: bool = False
+    covered_pos: int | None = None
+    fault: str | None = None
 
 
 def seal_of(state: TimerState) -> WheelSeal:
@@ -62,36 +51,45 @@ def judge(
     now_ms: int,
     tell: Callable[[str], None],
 ) -> Trusted:
-    """Decide; what is not believed is told, a line each. Nothing is changed."""
+    """Decide; what another broker or a crash explains is told, a line each. Nothing is changed."""
+    known, fault = checkpoint, None
     if meta is None:
-        known, is_foreign = checkpoint, True
         wrong = None if checkpoint is None else _wrong_alone(checkpoint, now_ms)
         if wrong is not None:
-            tell(f"{_CHECK} {wrong}: it is not used")
-            known = None
-    else:
-        wrong = _wrong_with(checkpoint, meta.checkpoint, state, now_ms)
-        is_foreign = wrong is None and checkpoint != meta.checkpoint
-        known = checkpoint if wrong is None else meta.checkpoint.copy()
-        is_torn = not clean and checkpoint is not None and _is_torn(checkpoint, meta.checkpoint)
-        if wrong is not None and not is_torn:
+            known, fault = None, f"{_CHECK} {wrong}"
+        return Trusted(known, fault=fault or _log_is_lost(state, known, meta))
+    wrong = _wrong_with(checkpoint, meta.checkpoint, state, now_ms)
+    is_foreign = wrong is None and checkpoint != meta.checkpoint
+    if wrong is not None:
+        known = meta.checkpoint.copy()
+        if clean:
+            fault = f"{_CHECK} {wrong}"
+        elif not _is_cut_off(checkpoint, meta.checkpoint):
+            # Behind a clock that was set back, one that was written whole looks wrong, too.
             tell(f"{_CHECK} {wrong}: its copy in {_META} is used")
-        elif clean and is_foreign and known is not None:
-            tell(f"{_CHECK} is not as it was left: another broker had the store, or it is damaged")
-        if not wheel_found and meta.checkpoint.counter:
-            tell("timerwheel is missing or empty: it is made again from the timer log")
-    fault = _log_is_lost(state, known, meta)
-    if fault is None and clean and meta is not None and meta.seal is not None and not is_foreign:
-        seal = meta.seal
-        if state.log.check_sum(seal.log_begin, seal.log_end) != seal.log:
-            fault = "timerlog is not as it was left"
-        if wheel_found and state.wheel.check_sum() != seal.wheel:
-            tell("timerwheel is not as it was left: it is made again from the timer log")
-            wheel_found = False
-    if fault is not None:
-        tell(f"{fault}: every timer enters again from the queue of the timer topic")
-    is_deep = fault is None and (full or not clean)
-    return Trusted(known, wheel_found and not is_deep, rebuild=fault is not None, deep=is_deep)
+    elif clean and is_foreign and known is not None:
+        tell(f"{_CHECK} is not as it was left: another broker had the store, or it is damaged")
+    if not wheel_found and meta.checkpoint.counter:
+        lost = "timerwheel is missing or empty"
+        if clean:
+            fault = fault or lost
+        else:
+            tell(f"{lost}: it is made again from the timer log")
+    fault = fault or _log_is_lost(state, known, meta)
+    if fault is not None or not clean or meta.seal is None or is_foreign:
+        return Trusted(known, fault=fault)
+    seal = meta.seal
+    if state.log.check_sum(seal.log_begin, seal.log_end) != seal.log:
+        return Trusted(known, fault="timerlog is not as it was left")
+    if wheel_found and state.wheel.check_sum() != seal.wheel:
+        return Trusted(known, fault="timerwheel is not as it was left")
+    is_used = wheel_found and not full and _is_same_log(state, meta)
+    return Trusted(known, meta.wheel_covered_pos if is_used else None)
+
+
+def _is_same_log(state: TimerState, meta: TimerMeta) -> bool:
+    """Say whether the commit log ends where it ended at the clean stop."""
+    return meta.clean_end is not None and meta.clean_end[0] == state.store.log.max_offset
 
 
 def _wrong_alone(found: TimerCheckpoint, now_ms: int) -> str | None:
@@ -107,13 +105,13 @@ def _wrong_alone(found: TimerCheckpoint, now_ms: int) -> str | None:
     return None
 
 
-def _is_torn(found: TimerCheckpoint, copy: TimerCheckpoint) -> bool:
-    """Say whether a write of timercheck ended in the middle.
+def _is_cut_off(found: TimerCheckpoint | None, copy: TimerCheckpoint) -> bool:
+    """Say whether a first write of timercheck did not reach the disk, or one ended in the middle.
 
     The counter is its last field and changes with every position, so new positions with the old
     counter are a mixture of two writes.
     """
-    return found.counter == copy.counter and not found.same_positions(copy)
+    return found is None or (found.counter == copy.counter and not found.same_positions(copy))
 
 
 def _wrong_with(
@@ -125,7 +123,8 @@ def _wrong_with(
     broker reads slots whose time has not come.
     """
     if found is None:
-        return "is missing or empty" if copy.counter or copy.last_read_time_ms else None
+        was_there = copy.counter or copy.last_read_time_ms
+        return "is missing or empty" if was_there else None
     if found == copy:
         return None
     if found.counter <= copy.counter:
@@ -158,62 +157,3 @@ def _log_is_lost(
     if state.log.end < flushed:
         return f"timerlog ends at {state.log.end}, though {flushed} bytes were synced"
     return None
-
-
-class Agreement:
-    """Whether records are as they were made from their messages, which the store has checked."""
-
-    def __init__(self, state: TimerState) -> None:
-        self._state = state
-        self._hashes: dict[bytes, int] = {}
-        """By what lies behind a message's slot: usually its topic and queue, which recur."""
-
-    def holds(self, entry: LogEntry, slot_ms: int) -> bool:
-        """Say it of one record. One with another topic's hash is not delivered."""
-        _, _, magic, _, delay_ms, offset, size, hash_of_topic, _ = entry
-        files = self._state.store.log.files
-        if offset < files.min_offset:
-            return offset >= 0  # the message has expired
-        view = files.read(offset, size)
-        if view is None or size < _HEAD_SIZE:
-            return False
-        stored = view.tobytes()
-        if _SIZE_AND_PLACE.unpack_from(stored) != (size, offset):
-            return False
-        is_mark = _DELETES in stored and self._is_mark(offset, size)  # a body may have the name
-        if is_mark != bool(magic & MAGIC_DELETE):
-            return False
-        at = stored.rfind(_OUT_MS)
-        if at < 0:  # the first property, or another broker's record
-            return _hash_in(stored) in {None, hash_of_topic} and (
-                self._state.timer_record(offset, size) is not None
-            )
-        out_ms, _, rest = stored[at + len(_OUT_MS) :].partition(b"\2")
-        if self._hash_behind(rest, stored) not in {None, hash_of_topic} or not out_ms.isdigit():
-            return False
-        if int(out_ms) == slot_ms:
-            return not magic & MAGIC_ROLL
-        return delay_ms == 0 or (bool(magic & MAGIC_ROLL) and slot_ms < int(out_ms))
-
-    def _is_mark(self, offset: int, size: int) -> bool:
-        record = self._state.timer_record(offset, size)
-        return record is not None and Prop.TIMER_DEL_UNIQKEY in record.properties
-
-    def _hash_behind(self, rest: bytes, stored: bytes) -> int | None:
-        """Give the hash of a message's topic, None when it names none; `rest` is its end."""
-        found = self._hashes.get(rest)
-        if found is not None:
-            return found
-        found = _hash_in(stored)
-        recurs = rest.startswith(_REAL_TOPIC) and len(self._hashes) < _REMEMBERED_MAX
-        if found is not None and recurs:
-            self._hashes[rest] = found
-        return found
-
-
-def _hash_in(stored: bytes) -> int | None:
-    named = stored.rfind(_REAL_TOPIC)
-    if named < 0:
-        return None
-    name, _, _ = stored[named + len(_REAL_TOPIC) :].partition(b"\2")
-    return topic_hash(name.decode("utf-8", "replace"))

@@ -100,7 +100,7 @@ def test_files_of_which_none_can_be_read_are_damage(damage: bytes) -> None:
     fs = MemoryFileSystem()
     fs.write_file("config/topics.json", damage)
     fs.write_file("config/topics.json.bak", b"")
-    with pytest.raises(StoreDamagedError, match=r"config/topics\.json .* store repair DIR"):
+    with pytest.raises(StoreDamagedError, match=r"config/topics\.json .* store repair"):
         JsonConfigFile(fs, "config/topics.json").load()
     assert fs.read_file("config/topics.json") == damage
 

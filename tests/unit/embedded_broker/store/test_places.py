@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.errors import StoreDamagedError
-from embedded_broker.lifecycle.repair import repair_store
+from embedded_broker.lifecycle.repair import open_without_damage
 from embedded_broker.store.commit_log import time_problem
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fs import FileSystem
@@ -94,7 +94,7 @@ def test_a_store_with_a_damaged_topic_name_is_repaired(tmp_path: Path, damage: s
     _damage_name(fs, offsets[2], topic, found)
     sizes = {"mappedFileSizeCommitLog": FILE, "mappedFileSizeConsumeQueue": 100}
     sizes |= {"maxHashSlotNum": 8, "maxIndexNum": 16}
-    report = repair_store(Path(fs.root), config=sizes)
+    report = open_without_damage(fs, config=sizes)
     assert report.damaged_places == 1
     assert [one.name for one in (tmp_path / "house").iterdir()] == ["store"]
     store = new_store(fs)
@@ -155,7 +155,7 @@ def test_a_store_with_an_impossible_store_time_is_repaired(tmp_path: Path, bit: 
     _flip_time(fs, offsets[2], bit)
     sizes = {"mappedFileSizeCommitLog": FILE, "mappedFileSizeConsumeQueue": 100}
     sizes |= {"maxHashSlotNum": 8, "maxIndexNum": 16}
-    assert repair_store(Path(fs.root), config=sizes).damaged_places == 1
+    assert open_without_damage(fs, config=sizes).damaged_places == 1
     store = new_store(fs)
     assert store.problems == []
     assert store.message(TOPIC, 0, 5) is not None

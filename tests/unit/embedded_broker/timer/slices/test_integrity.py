@@ -1,4 +1,4 @@
-"""A slice's log that does not hold what was flushed is mended and said, or the store is refused."""
+"""A slice's log that does not hold what was flushed: the store is refused, or opens without it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,19 @@ def store_with_a_slice(*, clean: bool = True, **config: object) -> tuple[SliceRi
         rig.timers.abandon()
         rig.store.abandon()
     return rig, places
+
+
+def open_without_damage(rig: SliceRig) -> None:
+    """Open a store that is refused, and then with what is damaged left out."""
+    with pytest.raises(StoreDamagedError, match=f"{FOLDER}.*Nothing was changed"):
+        rig.open()
+    rig.timers.abandon()
+    if rig.store.was_clean:
+        rig.store.close()
+    else:
+        rig.store.abandon()
+    rig.settings["damagedRecords"] = "skip"
+    rig.open()
 
 
 def write(rig: SliceRig, at: int, data: bytes) -> None:
@@ -83,7 +96,7 @@ def test_what_is_damaged_is_said_and_comes_from_the_commit_log_again(
 ) -> None:
     rig, _ = store_with_a_slice(clean=clean)
     DAMAGES[name](rig)
-    rig.open()
+    open_without_damage(rig)
     assert len(rig.store.problems) == 1
     assert FOLDER in rig.store.problems[0]
     assert rig.timers.count() == 25
@@ -97,7 +110,7 @@ def test_what_is_damaged_is_said_and_comes_from_the_commit_log_again(
 def test_a_mended_store_opens_quietly_with_the_same(name: str, killed: bool) -> None:
     rig, _ = store_with_a_slice()
     DAMAGES[name](rig)
-    rig.open()
+    open_without_damage(rig)
     if killed:
         rig.timers.abandon()
         rig.store.abandon()
@@ -118,20 +131,21 @@ def test_every_place_of_a_log_may_be_hit() -> None:
     for at in range(0, end, 31):
         rig.fs = kept.copy()
         flip(at)(rig)
-        rig.open()
+        open_without_damage(rig)
         assert rig.store.problems, at
         rig.advance(2 * DELAY_MS)
         assert sorted(rig.bodies()) == sorted(BODIES), at
         rig.timers.abandon()
         rig.store.abandon()
         rig.clock.now_ms = START_MS
+        rig.settings["damagedRecords"] = "refuse"
 
 
 def test_what_is_cut_out_is_kept_aside() -> None:
     rig, places = store_with_a_slice()
     record = rig.fs.read_file(FILES[0])[places[1] : places[2]]
     flip(places[1] + 5)(rig)
-    rig.open()
+    open_without_damage(rig)
     (kept,) = [rig.fs.read_file(f"damaged/{name}") for name in rig.fs.list("damaged")]
     assert len(kept) == len(record)
     assert kept != record
@@ -191,7 +205,7 @@ def test_a_store_without_sums_is_read_record_by_record() -> None:
     begin = table.index(b'"sliceSums"')
     rig.fs.write_file(path, table[:begin] + table[table.index(b"}", begin) + 2 :])
     flip(places[1] + 5)(rig)
-    rig.open()
+    open_without_damage(rig)
     assert FOLDER in rig.store.problems[0]
     assert rig.timers.count() == 25
     rig.close()
@@ -218,7 +232,7 @@ def test_files_of_slices_have_the_length_of_most_of_them() -> None:
     rig, _ = store_with_a_slice()
     replace(0, lambda data: data[:1000])(rig)
     del rig.settings["mappedFileSizeDCommitLog"]
-    rig.open()
+    open_without_damage(rig)
     assert rig.timers._state.log.file_size == 4096
 
 
@@ -227,7 +241,7 @@ def test_a_file_that_is_shorter_than_what_was_flushed_into_it_is_no_measure() ->
     remove(1)(rig)
     replace(0, lambda data: data[:100])(rig)
     del rig.settings["mappedFileSizeDCommitLog"]
-    rig.open()
+    open_without_damage(rig)
     assert rig.timers._state.log.file_size > 100
     assert rig.timers.count() == 25
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta, TimerMetaFile
 from rocketmq_py.errors import RecordError
@@ -81,3 +82,15 @@ def test_a_damaged_timermeta_is_not_used(damaged: bytes) -> None:
     fs = MemoryFileSystem()
     fs.write_file("config/timermeta", damaged)
     assert TimerMetaFile(fs, "config/timermeta").load() is None
+
+
+def test_a_file_of_another_length_is_damage_and_set_aside_by_the_next_write() -> None:
+    fs = MemoryFileSystem()
+    fs.write_file(PATH, b"short")
+    file = TimerCheckpointFile(fs, PATH)
+    with pytest.raises(StoreDamagedError, match=f"{PATH} has 5 instead of 4096 bytes"):
+        file.load()
+    assert fs.read_file(PATH) == b"short"
+    file.write(VALUES)
+    assert file.load() == VALUES
+    assert [fs.read_file(f"damaged/{name}") for name in fs.list("damaged")] == [b"short"]
