@@ -76,7 +76,7 @@ def test_a_token_is_given_in_one_way_only(tmp_path: Path) -> None:
 
 
 def test_a_repair_warns_of_secrets_too(tmp_path: Path) -> None:
-    program = [*SERVE[:-1], "store", "repair", str(tmp_path)]
+    program = [*SERVE[:-1], "store", "repair", str(tmp_path), str(tmp_path / "new")]
     done = subprocess.run(
         [*program, "--set", f"initAuthenticationUser={USER}"],
         capture_output=True,
