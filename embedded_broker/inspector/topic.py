@@ -164,6 +164,7 @@ class _Fold:
             accepted_ms=accepted_ms,
             stored=RecordHead.of(record),
             reader=lambda _: record,
+            properties=properties,
         )
 
     def _first_stored_ms(self, record: MessageRecord) -> int:

@@ -61,7 +61,8 @@ class Pending:
     """Its newest copy."""
     reader: Callable[[RecordHead], MessageRecord | None] = field(eq=False, repr=False)
     """Reads a stored message as a whole; one for all of a listing."""
-    _properties: dict[str, str] | None = field(default=None, init=False, eq=False, repr=False)
+    _properties: dict[str, str] | None = field(default=None, eq=False, repr=False)
+    """Those that whoever made this had decoded already."""
     topic: str = field()
     """Where it will go."""
 

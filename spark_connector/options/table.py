@@ -144,8 +144,9 @@ minPartitions (BS; 1 or more) = unset
     says.
 maxPartitions (BS; 1 or more) = unset
     Most tasks. Tasks are about equal in bytes: small queues share one, a large queue is cut. Unset:
-    four for each core, fewer when a task had less than 8 MiB, more when it had over 512 MiB. The
-    cores are the cluster's when `register(spark)` was called, else those of the driver's machine.
+    one for each core, fewer when a task had less than 8 MiB; up to four for each core when each has
+    32 MiB or more, and more than that when one had over 512 MiB. The cores are the cluster's when
+    `register(spark)` was called, else those of the driver's machine.
 maxRecordsPerPartition (BS; 1 or more) = unset
     Most offsets of one task, however many tasks that makes. With small tasks a repeated task
     repeats little.

@@ -12,11 +12,13 @@ from attrs import frozen
 from spark_connector.planning.queue_ranges import QueueRange
 
 TASK_BYTES = 8 << 20
-"""A task of fewer bytes costs more to start than to run;"""
+"""A task of fewer bytes costs more to start than to run, even on a core with nothing to do;"""
+TASK_BYTES_AGAIN = 32 << 20
+"""one after another on the same core has to be larger: to start it takes as long as 5 MiB more;"""
 TASK_BYTES_MOST = 512 << 20
 """one of more bytes repeats too much when it fails."""
 TASKS_A_CORE = 4
-"""So many, so that a core that is done early finds another task."""
+"""So many where there is enough to read, so that a core that is done early finds another task."""
 QUEUE_BYTES = 16 << 10
 """To ask one queue more takes about as long as to read so many bytes."""
 MESSAGE_BYTES = 1024.0
@@ -41,7 +43,8 @@ class TaskBounds:
 
         ``records_most`` counts more than ``tasks_most``: it is there to keep tasks small.
         """
-        count = min(-(-total_bytes // TASK_BYTES), TASKS_A_CORE * self.cores)
+        rounds = min(total_bytes // (TASK_BYTES_AGAIN * self.cores), TASKS_A_CORE)
+        count = max(min(-(-total_bytes // TASK_BYTES), self.cores), rounds * self.cores)
         count = max(count, -(-total_bytes // TASK_BYTES_MOST), self.tasks_least or 1)
         count = min(count, self.tasks_most or count, offsets)
         if self.records_most is not None:

@@ -17,7 +17,7 @@ from tests.perf.measure import RESULTS, RUNS
 # Trials are of another size and not kept: git ignores them.
 FILES = sorted(one for one in RESULTS.glob("*.json") if not one.stem.endswith("_trial"))
 SPARK = ("spark_read", "spark_write", "spark_memory")
-ONCE = (*SPARK, "spark_queues")
+ONCE = (*SPARK, "spark_queues", "spark_timers")
 WANTED = {
     "spark_read": {
         "default columns / Kafka": "at least 1 x",

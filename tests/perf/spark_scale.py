@@ -202,6 +202,64 @@ with telling_server() as server:
         }))
 """
 
+_TASKS = (
+    _SPARK
+    + """
+with (
+    tempfile.TemporaryDirectory() as home,
+    telling_server(**PULL_LIMITS) as server,
+    spark_session(Path(home)) as session,
+):
+    found = {}
+    for rows in (50_000, 500_000):
+        topic = f"T{rows}"
+        fill(server, topic, 8, rows)
+        reader = session.read.format("rocketmq").options(**server.options(subscribe=topic))
+        times = {}
+        for turn in range(8):  # three until the JVM has compiled what it runs
+            for count in (1, 2, 4, 8):
+                frame = reader.options(minPartitions=count, maxPartitions=count).load()
+                started = time.perf_counter()
+                assert frame.count() == rows
+                if turn > 2:
+                    times.setdefault(count, []).append(time.perf_counter() - started)
+        for count, taken in times.items():
+            found[f"{rows:,} rows, tasks: {count}"] = rows / sorted(taken)[len(taken) // 2]
+    print(json.dumps(found))
+"""
+)
+
+_TIMERS = """
+import json, tempfile, time
+from pathlib import Path
+from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.perf.spark_session import spark_session
+from tests.perf.timer_store_cases import TOPIC, core_of, fill
+
+COUNT, HOUR_MS, TOKEN = 1_000_000, 3_600_000, "sixteen characters or more"
+with (
+    tempfile.TemporaryDirectory() as home,
+    EmbeddedBroker(
+        clock=VirtualClock(), control=True, control_token=TOKEN, topics=[TOPIC]
+    ) as broker,
+    spark_session(Path(home)) as session,
+):
+    parts = core_of(broker)
+    fill(parts, COUNT, parts.clock.now_ms + HOUR_MS, 48 * HOUR_MS)
+    timers = session.read.format("rocketmq").option("timers", "pending")
+    address = broker.control_url.removeprefix("http://")
+    by_topic = timers.options(nameServer=broker.namesrv_addr).load()
+    by_control = session.read.format("rocketmq").option("timers", "pending")
+    by_control = by_control.options(controlAddress=address, controlToken=TOKEN).load()
+    found = {}
+    for way, frame in (("timer topic", by_topic), ("control port", by_control)):
+        started = time.perf_counter()
+        frame.write.format("noop").mode("overwrite").save()
+        found[f"1,000,000 pending timers by the {way}"] = time.perf_counter() - started
+    assert by_topic.count() == COUNT
+    print(json.dumps(found))
+"""
+
 
 @frozen
 class Take:
@@ -213,6 +271,7 @@ class Take:
     most: dict[str, float] = field(factory=dict)
     no_slower: frozenset[str] = frozenset()
     """Rates that this tree must reach in the older one's terms."""
+    runs: int = RUNS
 
 
 PARTS = {
@@ -256,6 +315,22 @@ PARTS = {
             "10,000 queues: memory of the planner": 150.0,
         },
     ),
+    "spark_tasks": Take(
+        _TASKS,
+        RUNS,
+        {
+            f"{rows:,} rows, tasks: {count}": "rows/s"
+            for rows in (50_000, 500_000)
+            for count in (1, 2, 4, 8)
+        },
+    ),
+    "spark_timers": Take(
+        _TIMERS,
+        RUNS,
+        {f"1,000,000 pending timers by the {way}": "s" for way in ("timer topic", "control port")},
+        most={"1,000,000 pending timers by the timer topic": 20.0},
+        runs=1,
+    ),
     "spark_single_rows": Take(
         _DELAYED,
         RUNS,
@@ -290,7 +365,7 @@ def main(part: str) -> None:
     old = Path(os.environ["OLD_TREE"]).resolve() if "OLD_TREE" in os.environ else None
     take = PARTS[part]
     runs: dict[str, list[float]] = defaultdict(list)
-    for number in range(RUNS):
+    for number in range(take.runs):
         if old is not None and number < take.old_runs:
             for what, value in taken(old, take.program).items():
                 runs[f"{what}, before"].append(value)

@@ -225,10 +225,10 @@ def test_tasks_are_as_many_as_the_cores_of_the_cluster_ask_for(
     columns = "queue_id int, offset bigint"
     frame = read(spark, broker, topic="Large", schema=columns)
     assert spark.sparkContext.defaultParallelism == 2
-    assert frame.rdd.getNumPartitions() == 8  # four for each core, of less than 8 MiB each
+    assert frame.rdd.getNumPartitions() == 2  # one for each core: two had less than 32 MiB each
     assert len(set(frame.collect())) == 1_200
-    few = read(spark, broker, topic="Large", schema=columns, maxPartitions="2")
-    assert few.rdd.getNumPartitions() == 2
+    few = read(spark, broker, topic="Large", schema=columns, maxPartitions="1")
+    assert few.rdd.getNumPartitions() == 1
     assert len(set(few.collect())) == 1_200
     many = read(spark, broker, topic="Large", schema=columns, maxRecordsPerPartition="60")
     assert many.rdd.getNumPartitions() == 20
