@@ -127,6 +127,9 @@ def environment(folder: Path, python: str, path: tuple[Path, ...]) -> dict[str, 
     """The environment of a Spark process: which Python its workers run, and what these can see."""
     ours = ("PYTHON", "PYSPARK", "SPARK")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    spark = spark_home().parent
+    if not spark.is_relative_to(sys.prefix):  # another Spark than the environment's is tried
+        path = (spark, *path)
     return kept | {
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark.sql import functions
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster
@@ -114,6 +115,13 @@ def until(broker: EmbeddedBroker, query: StreamingQuery, condition: Callable[[],
     assert condition()
 
 
+def worker_logs(spark: SparkSession) -> DataFrame:
+    """What Python workers have logged; ends the test on a Spark that does not keep it."""
+    if not hasattr(spark.tvf, "python_worker_logs"):
+        pytest.skip("this Spark keeps no logs of its Python workers")
+    return spark.tvf.python_worker_logs()
+
+
 def with_logs(spark: SparkSession, frame: DataFrame) -> tuple[list[Any], list[str]]:
     """The rows of a frame, and what its plan and its tasks have logged, which Spark keeps."""
     rows: list[Any] = []
@@ -125,7 +133,7 @@ def logs_of(spark: SparkSession, work: Callable[[], object]) -> list[str]:
     """What was logged while some work was done; Spark keeps what others did before it, too."""
 
     def lines() -> Counter[str]:
-        return Counter(row.msg for row in spark.tvf.python_worker_logs().collect())
+        return Counter(row.msg for row in worker_logs(spark).collect())
 
     spark.conf.set(WORKER_LOGS, "true")
     try:

@@ -20,7 +20,7 @@ from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualC
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.raw import QueueAccess, RawMessages
 from spark_connector.errors import SchemaError
-from tests.spark.queries import WORKER_LOGS
+from tests.spark.queries import WORKER_LOGS, worker_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -476,7 +476,7 @@ def test_one_bad_row_stops_its_arrow_batch_and_is_tried_once(
     spark.conf.set(WORKER_LOGS, "true")
     try:
         write(frame, broker, onInvalidRow="skip")
-        told = [row.msg for row in spark.tvf.python_worker_logs().collect()]
+        told = [row.msg for row in worker_logs(spark).collect()]
     finally:
         spark.conf.unset(WORKER_LOGS)
     assert [one for one in told if "1 invalid rows skipped" in one and problem in one] != []

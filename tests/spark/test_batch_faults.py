@@ -15,7 +15,7 @@ from pyspark.sql import functions
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
-from tests.spark.queries import WORKER_LOGS, fill, logged, names, stream
+from tests.spark.queries import WORKER_LOGS, fill, logged, names, stream, worker_logs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def test_messages_that_grow_too_old_while_they_are_read(
         spark.conf.set(WORKER_LOGS, "true")
 
         def told() -> Counter[str]:
-            logs = spark.tvf.python_worker_logs().where("level = 'WARNING'").collect()
+            logs = worker_logs(spark).where("level = 'WARNING'").collect()
             return Counter(row.msg for row in logs if "data loss in topic T" in row.msg)
 
         before = told()

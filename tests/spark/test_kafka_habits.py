@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark.sql.streaming import StreamingQueryListener
 
 import spark_connector
 from embedded_broker import EmbeddedBroker
+from spark_connector.servers.spark_api import FIRST_FILTERS, VERSION
 from tests.spark.queries import Seen, fill, names, offset_of, read_all, stream, until
 
 if TYPE_CHECKING:
@@ -158,4 +161,6 @@ def test_a_session_has_one_line_a_batch_however_often_it_registers_and_none_if_t
     assert listeners() == before
     for _ in range(2):
         spark_connector.register(other)
+    if VERSION < FIRST_FILTERS and find_spec("pyspark_rocketmq"):
+        pytest.skip("Spark 4.0 keeps the source of the installed wheel: no line for a batch")
     assert listeners() == before + 1

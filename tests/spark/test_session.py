@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, functions
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from spark_connector.servers.spark_api import FIRST_FILTERS, VERSION
 from spark_connector.source import RocketMQDataSource
 from tests.spark.queries import fill
 
@@ -215,8 +216,9 @@ def test_what_workers_and_planners_have_loaded_is_not_looked_at_after_every_task
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"frozen": [gc.get_freeze_count()]})
 
-    workers = spark.range(0, 8, 1, 8).mapInArrow(frozen, "frozen bigint").collect()
-    assert max(row.frozen for row in workers) > 10_000
+    if VERSION >= FIRST_FILTERS:  # Spark 4.0 reads in workers that run nothing else
+        workers = spark.range(0, 8, 1, 8).mapInArrow(frozen, "frozen bigint").collect()
+        assert max(row.frozen for row in workers) > 10_000
     assert int(planner.removeprefix("frozen_")) > 10_000
 
 

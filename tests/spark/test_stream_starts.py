@@ -16,6 +16,7 @@ import spark_connector
 from embedded_broker import EmbeddedBroker, TopicSpec, VirtualClock
 from embedded_broker.remoting.request_faults import Fault
 from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.servers.spark_api import FIRST_LIMITS, VERSION
 from tests.spark.queries import (
     Seen,
     fill,
@@ -162,6 +163,8 @@ def test_a_first_batch_whose_tasks_fail_is_read_again_whole_and_once(
     fill(broker, first + 10, first + 1_010)
     flag.unlink()
     seen, _ = read_all(frame, checkpoint)
+    if VERSION < FIRST_LIMITS:  # a run has one batch
+        seen, _ = read_all(frame, checkpoint, seen)
     assert seen.bodies == names(first, first + 1_010)
     assert seen.sizes == [planned, 1_010 - planned]
     assert start_of(checkpoint) == {"0": first // 2, "1": first // 2}
