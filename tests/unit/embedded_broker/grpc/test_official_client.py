@@ -7,6 +7,7 @@ one broker. What a client asks for at once needs no wait.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -27,6 +28,18 @@ from tests.unit.embedded_broker.grpc.test_receiving import put_group
 
 _names = count(1)
 DAY_S = 86_400
+
+
+@pytest.fixture(autouse=True)
+def event_loop_of_the_thread() -> Iterator[None]:
+    """The client asks for that of the thread that uses it: a test before may have left none."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 @pytest.fixture(scope="module")
