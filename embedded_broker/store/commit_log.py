@@ -7,9 +7,9 @@ not know: queues, timers, which record means what. Layout as ``CommitLog.doAppen
 end is found again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from embedded_broker.settings.options import QUEUE_NUMS_MAX
 from embedded_broker.store.fs import FileSystem
@@ -33,6 +33,7 @@ from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
 _LOG = get_logger(__name__)
 
+_T = TypeVar("_T")
 COMMIT_LOG_FOLDER: Final = "commitlog"
 BLANK_SIZE_MIN: Final = 8
 """Every file keeps this much room behind its last record; ``END_FILE_MIN_BLANK_LENGTH``."""
@@ -187,31 +188,22 @@ class CommitLog:
 
     def record(self, offset: int) -> MessageRecord | None:
         """Decode the record at an offset; None if there is none, or not a whole one."""
-        view = self.read(offset)
-        if view is None:
-            return None
-        try:
-            return decode_record(view)
-        except RecordError:
-            return None
+        return self._decoded(offset, decode_record)
 
     def head(self, offset: int) -> RecordHead | None:
         """Give what the record at an offset says besides its body; None as `record`."""
-        view = self.read(offset)
-        if view is None:
-            return None
-        try:
-            return record_head(view)
-        except RecordError:
-            return None
+        return self._decoded(offset, record_head)
 
     def properties(self, offset: int) -> bytes | None:
         """Give the properties text of the record at an offset, not its body; None as `record`."""
+        return self._decoded(offset, record_properties)
+
+    def _decoded(self, offset: int, decode: Callable[[memoryview], _T]) -> _T | None:
         view = self.read(offset)
         if view is None:
             return None
         try:
-            return record_properties(view)
+            return decode(view)
         except RecordError:
             return None
 

@@ -25,7 +25,7 @@ _OF_ROWS = ("topic", "columns")
 
 @frozen
 class TimerOptions:
-    """Checked options; times are ms. Every field is the option of its name."""
+    """Checked options; times are ms. Every field but `pulling` is the option of its name."""
 
     timers: str
     control_address: str | None

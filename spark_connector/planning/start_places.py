@@ -49,10 +49,11 @@ def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool =
     ]
 
 
-def warn_of_strange_groups(access: QueueAccess, options: ReadOptions) -> None:
-    """Log the groups of ``deadLettersOf`` and ``retriesOf`` that no broker has a retry topic of.
+def warn_of_unknown_groups(access: QueueAccess, options: ReadOptions) -> None:
+    """Log the groups of ``deadLettersOf`` and ``retriesOf`` that are unknown to the name server.
 
-    Such a group has never run, or its name is misspelt, which an empty read would not tell.
+    It knows neither a retry nor a dead letter topic of theirs. Such a group has never run, or its
+    name is misspelt, which an empty read would not tell.
     """
     if not options.subscription.is_of_groups:
         return

@@ -23,7 +23,7 @@ from spark_connector.planning.start_places import (
     asking_for,
     chosen,
     find_topics,
-    warn_of_strange_groups,
+    warn_of_unknown_groups,
 )
 from spark_connector.servers.access import is_transient
 from spark_connector.servers.asking import retrying_all
@@ -83,7 +83,7 @@ def whole_look(
     """
     began = monotonic()
     is_told = False
-    warn_of_strange_groups(access, options)
+    warn_of_unknown_groups(access, options)
     while True:
         look = look_once(access, options, known)
         left_s = began + options.missing_queue_grace_ms / 1000 - monotonic()

@@ -54,6 +54,18 @@ def taken(session, server, topic, rows):
     return time.perf_counter() - started
 """
 
+_LARGE_PULLS = (
+    _SPARK
+    + """
+with (
+    tempfile.TemporaryDirectory() as home,
+    telling_server(**PULL_LIMITS) as server,
+    spark_session(Path(home)) as session,
+):
+"""
+)
+"""The begin of a program whose broker gives up to 1,024 messages in one pull."""
+
 _QUEUES = (
     _SPARK
     + """
@@ -75,13 +87,8 @@ with (
 )
 
 _MILLION = (
-    _SPARK
-    + """
-with (
-    tempfile.TemporaryDirectory() as home,
-    telling_server(**PULL_LIMITS) as server,
-    spark_session(Path(home)) as session,
-):
+    _LARGE_PULLS
+    + """\
     fill(server, "Eight", 8, 1_000_000)
     for _ in range(4):  # until the JVM has compiled what it runs
         taken(session, server, "Eight", 1_000_000)
@@ -203,13 +210,8 @@ with telling_server() as server:
 """
 
 _TASKS = (
-    _SPARK
-    + """
-with (
-    tempfile.TemporaryDirectory() as home,
-    telling_server(**PULL_LIMITS) as server,
-    spark_session(Path(home)) as session,
-):
+    _LARGE_PULLS
+    + """\
     found = {}
     for rows in (50_000, 500_000):
         topic = f"T{rows}"

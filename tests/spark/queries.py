@@ -116,7 +116,7 @@ def until(broker: EmbeddedBroker, query: StreamingQuery, condition: Callable[[],
 
 
 def worker_logs(spark: SparkSession) -> DataFrame:
-    """What Python workers have logged; ends the test on a Spark that does not keep it."""
+    """What Python workers have logged; skips the test on a Spark that does not keep it."""
     if not hasattr(spark.tvf, "python_worker_logs"):
         pytest.skip("this Spark keeps no logs of its Python workers")
     return spark.tvf.python_worker_logs()

@@ -122,6 +122,19 @@ def test_a_time_that_no_timestamp_can_hold_is_shown_as_the_first_or_the_last_one
     assert numbers == [[shown_ms * 1000], [time_ms], [-MS_MAX * 1000]]
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_an_origin_topic_loses_the_namespace_of_the_read(fast: bool) -> None:
+    raw = b"".join(
+        record(at, b"", {} if topic is None else {"RETRY_TOPIC": topic})
+        for at, topic in enumerate(("shop%T", "U", None, "shop%"))
+    )
+    schema = pa.schema([("origin_topic", pa.string())])
+    bare, _ = decoder(schema, fast=fast, namespace="shop").decode(raw, 100)
+    assert bare.column(0).to_pylist() == ["T", "U", None, ""]
+    whole, _ = decoder(schema, fast=fast).decode(raw, 100)
+    assert whole.column(0).to_pylist() == ["shop%T", "U", None, "shop%"]
+
+
 def odd_records() -> list[bytes]:
     v6 = bytes([0] * 15 + [1]) + bytes([0, 0, 4, 210])
     return [

@@ -11,6 +11,7 @@ import pytest
 from embedded_broker import EmbeddedCluster, TopicSpec
 from rocketmq_py import MessageQueue, NoRouteError, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.raw import NamespacedQueueAccess
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.whole_topics import LOOK_AGAIN_S, whole_bounds, whole_look
@@ -146,3 +147,14 @@ def test_a_group_that_no_broker_knows_is_told(
     whole_bounds(access, of_group)
     said = "no broker knows consumer group billing, so %DLQ%billing is read as empty"
     assert (said in caplog.text) is is_told
+
+
+def test_a_group_of_a_namespace_is_known_by_its_bare_name(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster["broker-a"].topics.create("%RETRY%shop%billing")
+    of_groups = {"nameServer": "h:1", "deadLettersOf": "billing,other"}
+    with NamespacedQueueAccess("shop", namesrv_addr=cluster.namesrv_addr) as access:
+        whole_bounds(access, read_options(of_groups, streaming=False))
+    (said,) = [one for one in caplog.messages if "no broker knows" in one]
+    assert "consumer group other" in said
