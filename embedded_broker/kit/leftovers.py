@@ -17,12 +17,21 @@ if TYPE_CHECKING:
     from rocketmq_py import RunningClient
 
 NAMED_MAX: Final = 5
+ENDS_WITHIN_S: Final = 3.0
+"""How long a shutdown may go on in background before its client counts as left open."""
 
 
 def running_clients() -> "tuple[RunningClient, ...]":
-    """Give the clients of this process, without importing them only to see that none runs."""
+    """Give the clients of this process, without importing them only to see that none runs.
+
+    One whose ``shutdown`` had a short time-out may still be leaving: it is waited for.
+    """
     module = sys.modules.get("rocketmq_py.client.pool")
-    return () if module is None else module.running_clients()
+    if module is None or not module.running_clients():
+        return ()
+    module.wait_for_ends(ENDS_WITHIN_S)
+    still_there: tuple[RunningClient, ...] = module.running_clients()
+    return still_there
 
 
 def clients_left_open(clients: "Iterable[RunningClient]") -> Iterator[str]:

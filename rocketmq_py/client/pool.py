@@ -63,6 +63,14 @@ def running_clients() -> tuple[RunningClient, ...]:
     return tuple(found)
 
 
+def wait_for_ends(timeout: float) -> None:
+    """Wait at most ``timeout`` seconds for the shutdowns that go on in background."""
+    deadline = monotonic() + timeout
+    for thread in threading.enumerate():
+        if isinstance(thread, EndingThread):
+            thread.wait(max(0.0, deadline - monotonic()))
+
+
 class _Key(NamedTuple):
     """Who may share an instance: those of one client id, and who only makes calls apart from them.
 
@@ -196,9 +204,7 @@ def _exiting() -> None:
     def left() -> float:
         return max(0.0, deadline - monotonic())
 
-    for thread in threading.enumerate():
-        if isinstance(thread, EndingThread):  # whose caller was taken away, by a Ctrl-C perhaps
-            thread.wait(left())
+    wait_for_ends(left())  # whose caller was taken away, by a Ctrl-C perhaps
     forgotten = running_clients()
     if forgotten:
         _log.warning("%s", _told(forgotten, lives_that_run()))

@@ -322,6 +322,19 @@ def test_next(rocketmq_broker):
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_untidy*", told])
 
 
+def test_a_client_whose_shutdown_goes_on_in_background_was_not_left_open(run_kit: RunKit) -> None:
+    result = run_kit("""
+import threading
+
+def test_in_a_hurry(rocketmq_broker):
+    producer = DefaultMQProducer("shop", namesrv_addr=rocketmq_broker.namesrv_addr)
+    producer.start()
+    producer._life.at_end(lambda timeout: threading.Event().wait(2.0))
+    producer.shutdown(0)
+""")
+    result.assert_outcomes(passed=1)
+
+
 def test_a_test_that_has_nothing_of_the_kit_is_warned_and_what_it_left_runs_on(
     run_kit: RunKit,
 ) -> None:
