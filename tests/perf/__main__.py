@@ -32,6 +32,7 @@ BENCHES = (
     "java_consume",
     "java_ceiling",
     "grpc_calls",
+    "peers",
     "acl",
     "old_and_new",
     "topics",
