@@ -61,9 +61,8 @@ def warn_of_unknown_groups(access: QueueAccess, options: ReadOptions) -> None:
     for topic in options.subscription.topics:
         group = topic.removeprefix(DLQ_PREFIX).removeprefix(RETRY_PREFIX)
         own = {DLQ_PREFIX + group, RETRY_PREFIX + group}
-        # POP has a retry topic for each topic: its name is behind the group's.
-        pop = (f"{RETRY_PREFIX}{group}_", f"{RETRY_PREFIX}{group}+")
-        if not any(one in own or one.startswith(pop) for one in names):
+        own |= {f"{RETRY_PREFIX}{group}{mark}{one}" for one in names for mark in "_+"}  # of POP
+        if own.isdisjoint(names):
             _log.warning(
                 "no broker knows consumer group %s, so %s is read as empty: the group has never "
                 "run, or its name is another",

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,8 @@ from tests.spark.letters import GROUP, give_up
 from tests.spark.processes import kill, workers_asking
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = 2_000
@@ -126,21 +129,57 @@ def test_timers_are_read_anew_with_every_row_once_or_fail_by_name(spark: SparkSe
             frame.collect()
 
 
+@contextmanager
+def worker_killed_while_it_asks(
+    broker: EmbeddedBroker, code: RequestCode, nth: int
+) -> Iterator[None]:
+    """Leave this request without an answer until the workers that asked are killed."""
+    held = broker.faults.on(code, nth=nth).drop_response().always()
+
+    def kill_all() -> None:
+        broker.wait_for(lambda _b: held.hits and workers_asking(broker, code), timeout=WAIT_S)
+        for worker in workers_asking(broker, code):
+            kill(worker)
+        held.end()
+
+    with ThreadPoolExecutor(1) as other:
+        killing = other.submit(kill_all)
+        yield
+        killing.result(WAIT_S)
+
+
+@pytest.mark.slow
+def test_timers_whose_reading_worker_is_killed_are_read_every_one_once(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    for number in range(20):
+        broker.send("Orders", b"m", delay=60, keys=f"k{number}")
+    reader = spark.read.format("rocketmq").options(timers="pending")
+    frame = reader.option("nameServer", broker.namesrv_addr).load()
+    with worker_killed_while_it_asks(broker, RequestCode.PULL_MESSAGE, 1):
+        found = Counter(row.keys for row in frame.select("keys").collect())
+    assert found == {f"k{number}": 1 for number in range(20)}
+
+
+@pytest.mark.slow
+def test_a_recall_whose_worker_is_killed_takes_every_message_back(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    there = {"nameServer": broker.namesrv_addr}
+    rows = numbered(spark, 50, "INTERVAL '1' HOUR AS delay_ms")
+    sent = spark_connector.send(rows, topic="Orders", **there)
+    with worker_killed_while_it_asks(broker, RequestCode.RECALL_MESSAGE, 3):
+        recalled = spark_connector.recall(sent, sendTimeoutMs=20_000, **there).collect()
+    assert Counter(row.status for row in recalled) == {"RECALLED": 50}
+    assert not broker.timers.pending()
+
+
 @pytest.mark.slow
 def test_a_send_whose_worker_is_killed_repeats_rows_with_their_ids(
     spark: SparkSession, broker: EmbeddedBroker
 ) -> None:
     broker.topics.create("T", queues=2)
-    held = broker.faults.on(SEND_BATCH, nth=3).drop_response().always()
-
-    def kill_one() -> None:
-        broker.wait_for(lambda _b: held.hits and workers_asking(broker, SEND_BATCH), timeout=WAIT_S)
-        for worker in workers_asking(broker, SEND_BATCH):
-            kill(worker)
-        held.end()
-
-    with ThreadPoolExecutor(1) as other:
-        killing = other.submit(kill_one)
+    with worker_killed_while_it_asks(broker, SEND_BATCH, 3):
         sent = spark_connector.send(
             numbered(spark, ROWS),
             nameServer=broker.namesrv_addr,
@@ -148,7 +187,6 @@ def test_a_send_whose_worker_is_killed_repeats_rows_with_their_ids(
             batchBytes=16_384,
             sendTimeoutMs=20_000,
         )
-        killing.result(WAIT_S)
     assert Counter(row.status for row in sent.collect()) == {"SEND_OK": ROWS}
     times = Counter(one.msg_id for one in broker.messages.in_topic("T"))
     assert set(times) == {f"id-{number}" for number in range(ROWS)}

@@ -132,6 +132,7 @@ def test_what_is_required_is_a_number_for_each_topic(text: str) -> None:
         ("%DLQ%billing", False),
         ("%RETRY%billing_T", False),
         ("%RETRY%billing2", True),
+        ("%RETRY%billing_eu", True),
     ],
 )
 def test_a_group_that_no_broker_knows_is_told(
