@@ -31,9 +31,10 @@ from rocketmq_py import (
     Message,
     MessageExt,
     PermissionDeniedError,
+    RotatingCredentials,
     TlsConfig,
 )
-from rocketmq_py.admin import AdminClient
+from rocketmq_py.admin import AdminClient, Policy
 from rocketmq_py.protocol import signing
 from rocketmq_py.protocol.json_text import dumps, loads
 from tests.certificates import Certificates
@@ -372,6 +373,58 @@ def send_and_receive(namesrv_addr: str, topic: str, name: str, *, use_tls: bool)
             producer.send(Message("OursForbidden", b"no"))
         got = [inbox.arrived.get(timeout=WAIT_S) for _ in bodies]
     assert sorted(got) == sorted(bodies)
+
+
+@pytest.fixture(params=["embedded", "real"])
+def judge(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name server of a broker with ACL 2, where root may do everything."""
+    if request.param == "real":
+        yield request.getfixturevalue("guarded").namesrv_addr
+        return
+    users = UserAcl(users=[AuthUser(username="root", password=SECRET, superuser=True)])
+    with EmbeddedBroker(acl=users) as broker:
+        yield broker.namesrv_addr
+
+
+def test_a_program_of_a_namespace_goes_on_when_the_account_that_it_uses_is_replaced(
+    judge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with an STS: each account ends while the program sends and receives with it."""
+    monkeypatch.setattr("rocketmq_py.client.credentials.FETCH_EVERY_S", 0.0)
+    accounts: list[str] = []
+    fetched: list[str] = []
+
+    def fetch() -> Credentials:
+        fetched.append(accounts[-1])
+        return Credentials(accounts[-1], SECRET)
+
+    inbox = Inbox()
+    root: dict[str, Any] = {"namesrv_addr": judge, "credentials": Credentials("root", SECRET)}
+    settings = root | {"credentials": RotatingCredentials(fetch), "namespace": "shop"}
+    with AdminClient(**root) as admin, AdminClient(namespace="shop", **root) as of_shop:
+
+        def replace_account() -> None:
+            name = f"rotated-{len(accounts)}"
+            admin.create_user(name, SECRET)
+            group = Policy("Group:shop%Rotators", ("Sub",))
+            admin.put_policies(name, [Policy("Topic:shop%Rotated", ("Pub", "Sub")), group])
+            accounts.append(name)
+            for old in accounts[-2:-1]:
+                admin.delete_user(old)
+
+        of_shop.ensure_topic("Rotated", queues=1)
+        replace_account()
+        consumer = DefaultMQPushConsumer("Rotators", **settings)
+        consumer.consume_from_where = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        consumer.subscribe("Rotated", "*")
+        consumer.register_message_listener(inbox)
+        with DefaultMQProducer("P", **settings) as producer, consumer:
+            for body in (b"one", b"two", b"three"):
+                producer.send(Message("Rotated", body))
+                assert inbox.arrived.get(timeout=WAIT_S) == body
+                replace_account()
+        assert list(dict.fromkeys(fetched))[:3] == accounts[:3]
+        admin.delete_user(accounts[-1])
 
 
 def test_a_real_server_answers_plain_and_tls_on_one_port(real: RealCluster) -> None:
