@@ -61,7 +61,8 @@ def warn_of_unknown_groups(access: QueueAccess, options: ReadOptions) -> None:
     for topic in options.subscription.topics:
         group = topic.removeprefix(DLQ_PREFIX).removeprefix(RETRY_PREFIX)
         own = {DLQ_PREFIX + group, RETRY_PREFIX + group}
-        own |= {f"{RETRY_PREFIX}{group}{mark}{one}" for one in names for mark in "_+"}  # of POP
+        # POP has a retry topic for each group and topic, in either form.
+        own |= {f"{RETRY_PREFIX}{group}{mark}{one}" for one in names for mark in "_+"}
         if own.isdisjoint(names):
             _log.warning(
                 "no broker knows consumer group %s, so %s is read as empty: the group has never "

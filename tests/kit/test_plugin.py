@@ -329,7 +329,7 @@ import threading
 def test_in_a_hurry(rocketmq_broker):
     producer = DefaultMQProducer("shop", namesrv_addr=rocketmq_broker.namesrv_addr)
     producer.start()
-    producer._life.at_end(lambda timeout: threading.Event().wait(2.0))
+    producer._life.at_end(lambda timeout: threading.Event().wait(1.0))
     producer.shutdown(0)
 """)
     result.assert_outcomes(passed=1)
