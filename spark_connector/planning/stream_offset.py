@@ -7,8 +7,7 @@ A stream stores, compact and with sorted keys::
 
 ``topics`` is the next offset to read. ``from`` holds lower bounds that Spark does not keep: those
 of queues that were new, or all of them after the first offset, which Spark asks for twice and
-stores nowhere. ``new`` holds those of queues that the query does not know, where nobody could say
-which these are. ``reset`` holds new lower bounds of queues that began anew. ``since`` is the time
+stores nowhere. ``reset`` holds new lower bounds of queues that began anew. ``since`` is the time
 in epoch ms from which on queues that are found later are read; without it they are read whole.
 With thousands of queues ``v`` is 2 and all offsets are packed (``packed_offsets.py``). Must not
 know Spark or the network.
@@ -16,7 +15,7 @@ know Spark or the network.
 
 from collections.abc import Iterator, Mapping
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
@@ -41,13 +40,6 @@ class StreamOffset:
     reset: Positions = field(factory=dict)
     is_initial: bool = False
     since_ms: int | None = None
-    unknown: Positions = field(factory=dict)
-
-    def with_queues_of(self, start: "StreamOffset") -> "StreamOffset":
-        """Return the offset after a batch: queues that are away stand where they stood."""
-        if start.is_initial or start.topics.keys() <= self.topics.keys():
-            return self
-        return evolve(self, topics={**start.topics, **self.topics})
 
     def to_json(self) -> dict[str, object]:
         """Write it for Spark; sorted, so that equal offsets are equal texts."""
@@ -58,8 +50,6 @@ class StreamOffset:
             written["from"] = write(self.lower)
         else:
             written["init"] = 1
-        if self.unknown:
-            written["new"] = write(self.unknown)
         if self.reset:
             written["reset"] = write(self.reset)
         if self.since_ms is not None:
@@ -82,7 +72,7 @@ class StreamOffset:
             )
         lower: Positions = {}
         parts: list[Positions] = []
-        for name in ("from", "new", "reset", "topics"):
+        for name in ("from", "reset", "topics"):
             part = value.get(name) or {}
             where = f"offset in the checkpoint, {name}"
             if part and version == PACKED:
@@ -90,7 +80,7 @@ class StreamOffset:
             else:
                 parts.append(user_positions(where, part, low=0) if part else {})
             lower = parts[0]
-        _, unknown, reset, topics = parts
+        _, reset, topics = parts
         since = value.get("since")
         return cls(
             topics,
@@ -98,7 +88,6 @@ class StreamOffset:
             reset,
             is_initial=bool(value.get("init")),
             since_ms=since if isinstance(since, int) else None,
-            unknown=unknown,
         )
 
     def ranges(self, end: "StreamOffset") -> Iterator[QueueRange]:
@@ -114,8 +103,6 @@ class StreamOffset:
                 continue
             if queue in end.reset:
                 start = end.reset[queue]
-            elif start is None and not self.is_initial and queue in end.unknown:
-                start = end.unknown[queue]
             elif (start is None or self.is_initial) and queue in end.lower:
                 start = end.lower[queue]
             if (start or 0) < until:

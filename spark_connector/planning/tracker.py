@@ -106,8 +106,8 @@ class Tracker:
         `MQClientException` for those that a broker has refused for too long.
         """
         self._note_end(start)
-        if self._targets is not None and not self._is_whole:
-            self._whole(start.topics)
+        if self._targets is not None:
+            self.wait_for_all(start)
         self._refresh()
         if not self._is_idle(start):
             self._wait_for_missing(start)
@@ -131,20 +131,14 @@ class Tracker:
         self._known = end, end
         return end
 
-    def latest_of_unknown(self) -> StreamOffset:
-        """Return the present end, for a Spark that does not tell where the batch begins.
+    def wait_for_all(self, start: StreamOffset) -> None:
+        """Wait, once in a run, until all queues are there, those of ``start`` included.
 
-        A new query begins at `initial`, which it asks for later. One that goes on knows where its
-        queues stand; those that are new to it begin at the first message they have.
+        Raises `RocketMQDataLossError` when some are away for longer than ``missingQueueGraceMs``,
+        or logs them and goes on.
         """
-        initial = self.initial()
-        end = self.latest(initial, Limit()) or initial
-        unknown = {
-            queue: one.min_offset
-            for queue, one in self._watch.bounds.items()
-            if one.min_offset < initial.topics.get(queue, 0)
-        }
-        return evolve(end, unknown=unknown)
+        if not self._is_whole:
+            self._whole(start.topics)
 
     def _familiar(self, start: StreamOffset) -> StreamOffset:
         """Return an offset with the queues of the bounds: the same ones are found sooner.

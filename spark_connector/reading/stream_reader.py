@@ -16,7 +16,7 @@ from rocketmq_py import RocketMQError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.table import NUMBER_MOST
 from spark_connector.planning.backlog import Limit
-from spark_connector.planning.stream_offset import KeptOffsets, StreamOffset
+from spark_connector.planning.stream_offset import KeptOffsets
 from spark_connector.planning.task_plan import plan
 from spark_connector.planning.tracker import Tracker
 from spark_connector.reading.batch_reader import RangePartition, arrow_schema, task_bounds
@@ -52,7 +52,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._tally = tally
         self._tracker: Tracker | None = None
         self._offsets = KeptOffsets()
-        self._place: StreamOffset | None = None  # for a Spark that tells no start
+        self._reached: dict[str, Any] | None = None
 
     def carried(self) -> dict[str, Any]:
         """Leave what belongs to this process behind: executors only read ranges."""
@@ -87,13 +87,16 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     ) -> dict[str, Any]:
         """Return the end of the next micro-batch: ``start`` itself when there is no news.
 
-        Spark 4.0 and 4.1 tell neither start nor limit: then it is the present end.
+        Spark 4.0 and 4.1 tell neither start nor limit. Then the batch begins where the last call of
+        `partitions` ended, and takes all there is. It may be the only one of its run, so the first
+        one waits for queues that are away.
         """
-        if start is None or limit is None:
-            return self._offsets.write(self._present_end())
         tracker = self._track()
+        if start is None:
+            start = self._reached or self.initialOffset()
+            tracker.wait_for_all(self._offsets.read(start))
         begin = self._offsets.read(start)
-        end = tracker.latest(begin, self._limit(limit))
+        end = tracker.latest(begin, Limit() if limit is None else self._limit(limit))
         tracker.push_group(begin)  # a run of one batch calls this once: the look comes first
         return start if end is None else self._offsets.write(end)
 
@@ -106,10 +109,11 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Divide what lies between two offsets into tasks.
 
         What is read depends on the two alone. How it is divided does not: for that brokers are
-        asked how large messages are, now and then and without waiting for long.
+        asked how large messages are, now and then and without waiting for long. Spark 4.0 and 4.1
+        call it first when a query is started again, with the last offset they have, twice.
         """
         first, past = self._offsets.read(start), self._offsets.read(end)
-        self._place = past.with_queues_of(first)
+        self._reached = end
         ranges = list(first.ranges(past))
         sizes = self._track().sizes.of_topics(ranges)
         return [RangePartition(task) for task in plan(ranges, self._bounds, sizes)]
@@ -124,15 +128,6 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         if self._tracker is not None:
             self._tracker.finish()
-
-    def _present_end(self) -> StreamOffset:
-        tracker, begin = self._track(), self._place
-        if begin is None:
-            self._place = tracker.latest_of_unknown()
-        else:
-            self._place = tracker.latest(begin, Limit()) or begin
-            tracker.push_group(begin)
-        return self._place
 
     def _track(self) -> Tracker:
         if self._tracker is None:

@@ -198,8 +198,7 @@ def _batch_of(rows: Iterable[Any], schema: StructType) -> pa.RecordBatch:
 
 _NAMES_A_ZONE: Final = "timezone" in inspect.signature(to_arrow_schema).parameters
 _WHY: Final = {
-    FIRST_LIMITS: "it does not tell a source in Python where a micro-batch begins, so there is "
-    "nothing to count from",
+    FIRST_LIMITS: "it plans the micro-batches of a source in Python without limits",
     FIRST_FILTERS: "it has no Arrow functions, and tells a source in Python no filters",
 }
 

@@ -13,6 +13,8 @@ LOGGERS = ("spark_connector", "rocketmq_py")
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 TIME_FORMAT = "%y/%m/%d %H:%M:%S"
 """As Spark writes it."""
+WORKER_MARKS = frozenset({"SPARK_PYTHON_RUNTIME", "PYTHON_WORKER_FACTORY_SECRET"})
+"""Variables that Spark sets in its Python workers, the first from 4.2 on."""
 
 
 class LastResort(logging.Handler):
@@ -41,7 +43,7 @@ def tell(text: str) -> None:
 
 def set_up() -> None:
     """Set it up once in a Python worker of Spark, and in no other process."""
-    if os.environ.get("SPARK_PYTHON_RUNTIME") != "PYTHON_WORKER":
+    if WORKER_MARKS.isdisjoint(os.environ):
         return
     handler = LastResort(logging.WARNING)
     handler.setFormatter(logging.Formatter(FORMAT, TIME_FORMAT))

@@ -73,7 +73,7 @@ def test_a_stream_logs_a_line_for_each_batch_without_being_asked(
     assert second[2] == "0 behind"
 
 
-def test_a_stream_that_goes_on_without_a_broker_says_which_one_is_missing(
+def test_a_stream_that_goes_on_without_a_broker_names_it_and_reads_it_on_when_it_is_back(
     driver: Driver, tmp_path: Path
 ) -> None:
     with EmbeddedCluster(brokers=2, topics=[TopicSpec("T", queues=1)]) as cluster:
@@ -87,6 +87,8 @@ def test_a_stream_that_goes_on_without_a_broker_says_which_one_is_missing(
         cluster.stop("broker-b")
         hasty = {"missingQueueGraceMs": "300", "failOnDataLoss": "false"}
         assert driver.run("stream_sizes", **place, **hasty) == [1]
+        cluster.start("broker-b")
+        assert driver.run("stream_sizes", **place) == [1]
     driver.said(
         "WARNING spark_connector: queues have been missing for 300 ms .*"
         "topic T, broker broker-b, queue 0.*; going on without them"

@@ -1,4 +1,4 @@
-"""A stream on Spark 4.0 and 4.1, which does not tell where a micro-batch begins."""
+"""A stream on Spark 4.0 and 4.1, which plans a micro-batch without telling where it begins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec
+from spark_connector.errors import RocketMQDataLossError
 from spark_connector.reading.stream_reader import StreamReader
 from tests.waiting import until
 
@@ -29,28 +30,36 @@ class Query:
     def __init__(self, broker: EmbeddedBroker, **options: str) -> None:
         given = {"nameServer": broker.namesrv_addr, "subscribe": "T", "offsetPollIntervalMs": "1"}
         self._options = given | options
-        self.restart()
         self.done: dict[str, Any] | None = None
+        self._planned: dict[str, Any] | None = None
+        self.restart()
 
-    def restart(self) -> None:
+    def restart(self, **options: str) -> None:
+        """Start the query again: Spark first asks for the tasks of nothing at its last offset."""
+        self._options |= options
         self._reader = StreamReader(self._options, OFFSET)
+        if self._planned is not None:
+            assert not self._reader.partitions(self._planned, self._planned)
 
     def plan(self) -> dict[str, Any]:
-        """Where the next batch ends."""
-        return self._kept(self._reader.latestOffset())
+        """Where the next batch ends; what is news stands in the checkpoint before it is run."""
+        end = self._kept(self._reader.latestOffset())
+        if end != self.done:
+            self._planned = end
+        return end
 
-    def run(self, end: dict[str, Any]) -> list[tuple[int, int, int]]:
+    def run(self, end: dict[str, Any]) -> list[tuple[str, int, int, int]]:
         """Run a batch; returns the ranges that it reads."""
         begin = self._kept(self._reader.initialOffset()) if self.done is None else self.done
         tasks = self._reader.partitions(begin, end)
         self.done = end
         return sorted(
-            (one.queue_id, one.start, one.until)
+            (one.broker_name, one.queue_id, one.start, one.until)
             for task in tasks
             for one in cast("Any", task).wanted
         )
 
-    def batch(self) -> list[tuple[int, int, int]]:
+    def batch(self) -> list[tuple[str, int, int, int]]:
         """Run a batch as soon as there is news."""
         return self.run(self.news())
 
@@ -72,13 +81,13 @@ def send(broker: EmbeddedBroker, queue_id: int, count: int = 1) -> None:
 def test_batches_follow_each_other_and_a_restart_goes_on(broker: EmbeddedBroker) -> None:
     send(broker, 0, 3)
     query = Query(broker, startingOffsets="earliest")
-    assert query.batch() == [(0, 0, 3)]
+    assert query.batch() == [("broker-a", 0, 0, 3)]
     assert query.plan() == query.done
     send(broker, 1, 2)
-    assert query.batch() == [(1, 0, 2)]
+    assert query.batch() == [("broker-a", 1, 0, 2)]
     send(broker, 0)
     query.restart()
-    assert query.batch() == [(0, 3, 4)]
+    assert query.batch() == [("broker-a", 0, 3, 4)]
 
 
 def test_a_query_that_begins_at_the_latest_reads_what_comes_after_it_was_planned(
@@ -89,7 +98,7 @@ def test_a_query_that_begins_at_the_latest_reads_what_comes_after_it_was_planned
     end = query.plan()
     send(broker, 0)
     assert query.run(end) == []
-    assert query.batch() == [(0, 3, 4)]
+    assert query.batch() == [("broker-a", 0, 3, 4)]
 
 
 def test_a_first_batch_that_was_not_finished_reads_the_same_after_a_restart(
@@ -102,8 +111,8 @@ def test_a_first_batch_that_was_not_finished_reads_the_same_after_a_restart(
     end = query.news()
     query.restart()
     send(broker, 0, 2)
-    assert query.run(end) == [(0, 3, 5)]
-    assert query.batch() == [(0, 5, 7)]
+    assert query.run(end) == [("broker-a", 0, 3, 5)]
+    assert query.batch() == [("broker-a", 0, 5, 7)]
 
 
 def test_queues_that_were_made_while_the_query_was_down_are_read_whole(
@@ -115,6 +124,32 @@ def test_queues_that_were_made_while_the_query_was_down_are_read_whole(
     send(broker, 0)
     send(broker, 2, 2)
     query.restart()
-    assert query.batch() == [(0, 0, 1), (2, 0, 2)]
+    assert query.batch() == [("broker-a", 0, 0, 1), ("broker-a", 2, 0, 2)]
     send(broker, 2)
-    assert query.batch() == [(2, 2, 3)]
+    assert query.batch() == [("broker-a", 2, 2, 3)]
+
+
+def test_the_first_batch_after_a_restart_waits_for_a_broker_that_is_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with EmbeddedCluster(brokers=2, topics=[TopicSpec("T", queues=1)]) as cluster:
+        one, two = cluster.brokers
+        send(one, 0)
+        send(two, 0)
+        query = Query(one, startingOffsets="earliest")
+        assert query.batch() == [("broker-a", 0, 0, 1), ("broker-b", 0, 0, 1)]
+        send(one, 0)
+        send(two, 0)
+        cluster.stop("broker-b")
+        query.restart(missingQueueGraceMs="1")
+        with pytest.raises(RocketMQDataLossError, match="topic T, broker broker-b, queue 0"):
+            query.plan()
+        query.restart(failOnDataLoss="false")
+        assert query.batch() == [("broker-a", 0, 1, 2)]
+        assert "topic T, broker broker-b, queue 0; going on without them" in caplog.text
+        query.restart()
+        send(one, 0)
+        assert query.batch() == [("broker-a", 0, 2, 3)]
+        cluster.start("broker-b")
+        query.restart()
+        assert query.batch() == [("broker-b", 0, 1, 2)]
