@@ -19,7 +19,7 @@ from spark_connector.options.positions import Positions, in_order
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.backlog import Backlog, Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
-from spark_connector.planning.giving_up import for_the_grace, give_up, refused
+from spark_connector.planning.giving_up import for_the_grace, give_up, refused, shown
 from spark_connector.planning.group_offsets import GroupProgress
 from spark_connector.planning.message_sizes import MessageSizes
 from spark_connector.planning.pace import Pace
@@ -106,8 +106,8 @@ class Tracker:
         `MQClientException` for those that a broker has refused for too long.
         """
         self._note_end(start)
-        if self._targets is not None:
-            self.wait_for_all(start)
+        if self._targets is not None and not self._is_whole:
+            self._whole(start.topics)
         self._refresh()
         if not self._is_idle(start):
             self._wait_for_missing(start)
@@ -131,14 +131,21 @@ class Tracker:
         self._known = end, end
         return end
 
-    def wait_for_all(self, start: StreamOffset) -> None:
-        """Wait, once in a run, until all queues are there, those of ``start`` included.
-
-        Raises `RocketMQDataLossError` when some are away for longer than ``missingQueueGraceMs``,
-        or logs them and goes on.
-        """
-        if not self._is_whole:
-            self._whole(start.topics)
+    def tell_away(self, start: StreamOffset) -> None:
+        """Log, once in a run, which queues of ``start`` were away when `latest` was asked last."""
+        if self._is_whole:
+            return
+        self._is_whole = True
+        away = [
+            _place(queue)
+            for queue, _ in in_order(start.topics)
+            if queue not in self._watch.bounds and is_subscribed(queue, self._options)
+        ]
+        if away:
+            _log.warning(
+                "queues are away: %s; the stream goes on without them until they are back",
+                shown(away),
+            )
 
     def _familiar(self, start: StreamOffset) -> StreamOffset:
         """Return an offset with the queues of the bounds: the same ones are found sooner.

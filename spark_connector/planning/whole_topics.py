@@ -123,7 +123,7 @@ def look_once(
     ).items():
         if unknown is not None:
             look.unknown[topic] = unknown
-            if is_patient or topic in known_topics or not access.registered_brokers():
+            if is_patient or topic in known_topics or not _is_unknown(access, topic):
                 continue
             raise unknown
         look.brokers[topic] = set()
@@ -144,6 +144,16 @@ def _routes_of(access: QueueAccess, topics: list[str]) -> dict[str, _Route | Roc
         else:
             found[topic] = queues if isinstance(queues, RocketMQError) else (queues, None)
     return found
+
+
+def _is_unknown(access: QueueAccess, topic: str) -> bool:
+    """Whether a topic has no route although brokers are there.
+
+    Those that have just come back brought their routes along: so it is asked for once more.
+    """
+    if not access.registered_brokers():
+        return False
+    return isinstance(access.read_queues_of([topic])[topic], NoRouteError)
 
 
 def _ask_brokers(access: QueueAccess, look: Look) -> None:

@@ -88,15 +88,16 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return the end of the next micro-batch: ``start`` itself when there is no news.
 
         Spark 4.0 and 4.1 tell neither start nor limit. Then the batch begins where the last call of
-        `partitions` ended, and takes all there is. It may be the only one of its run, so the first
-        one waits for queues that are away.
+        `partitions` ended, and takes all there is. It may be the only one of its run: queues that
+        are away are told, which newer ones wait for when a run ends.
         """
-        tracker = self._track()
+        tracker, is_told = self._track(), start is not None
         if start is None:
             start = self._reached or self.initialOffset()
-            tracker.wait_for_all(self._offsets.read(start))
         begin = self._offsets.read(start)
         end = tracker.latest(begin, Limit() if limit is None else self._limit(limit))
+        if not is_told:
+            tracker.tell_away(begin)
         tracker.push_group(begin)  # a run of one batch calls this once: the look comes first
         return start if end is None else self._offsets.write(end)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec
+from spark_connector.servers.spark_api import VERSION
 from tests.spark.cluster import Driver, DriverError
 
 LINE = r"INFO spark_connector: query \S+, batch \d+: {} rows, (\S+) KiB, \S+ s; (.*)\n"
@@ -89,7 +90,7 @@ def test_a_stream_that_goes_on_without_a_broker_names_it_and_reads_it_on_when_it
         assert driver.run("stream_sizes", **place, **hasty) == [1]
         cluster.start("broker-b")
         assert driver.run("stream_sizes", **place) == [1]
-    driver.said(
-        "WARNING spark_connector: queues have been missing for 300 ms .*"
-        "topic T, broker broker-b, queue 0.*; going on without them"
-    )
+    before, after = ("have been missing for 300 ms .*", ".*; going on without them")
+    if VERSION < (4, 2):  # nothing says that the run ends, so nobody waits
+        before, after = "are away: ", "; the stream goes on without them"
+    driver.said(f"WARNING spark_connector: queues {before}topic T, broker broker-b, queue 0{after}")

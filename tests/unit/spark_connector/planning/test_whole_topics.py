@@ -111,6 +111,23 @@ def test_a_topic_without_a_route_is_unknown_only_while_brokers_are_there(
     assert LOOK_AGAIN_S <= 1.0
 
 
+def test_brokers_that_come_back_during_a_look_are_waited_for(
+    cluster: EmbeddedCluster, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("broker-a", "broker-b")
+    for name in names:
+        cluster.stop(name)
+    registered = access.registered_brokers
+
+    def come_back() -> object:
+        for name in names:
+            cluster.start(name)
+        return registered()
+
+    monkeypatch.setattr(access, "registered_brokers", come_back)
+    assert len(whole_bounds(access, options(missingQueueGraceMs="60000"))) == 4
+
+
 def test_a_topic_that_a_pattern_does_not_find_can_be_required(access: QueueAccess) -> None:
     given = options(subscribePattern="[TU]", requiredQueues='{"U":1,"Other":9}')
     with pytest.raises(RocketMQDataLossError, match=r"\): topic U: 1 of 1 queues \(requiredQ"):
