@@ -62,6 +62,7 @@ class Tracker:
         self._served: dict[MessageQueue, int] = {}
         self._later: dict[MessageQueue, int] = {}
         self._is_whole = False
+        self._has_told_away = False
         self._told_unsubscribed: set[str] = set()
         self._idle: tuple[StreamOffset, Bounds] | None = None
         self._known: tuple[StreamOffset, StreamOffset] | None = None
@@ -133,9 +134,9 @@ class Tracker:
 
     def tell_away(self, start: StreamOffset) -> None:
         """Log, once in a run, which queues of ``start`` were away when `latest` was asked last."""
-        if self._is_whole:
+        if self._has_told_away:
             return
-        self._is_whole = True
+        self._has_told_away = True
         away = [
             _place(queue)
             for queue, _ in in_order(start.topics)

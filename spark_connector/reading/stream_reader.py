@@ -88,18 +88,17 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return the end of the next micro-batch: ``start`` itself when there is no news.
 
         Spark 4.0 and 4.1 tell neither start nor limit. Then the batch begins where the last call of
-        `partitions` ended, and takes all there is. It may be the only one of its run: queues that
-        are away are told, which newer ones wait for when a run ends.
+        `partitions` ended, and takes all there is. With `availableNow` newer ones wait for queues
+        that are away; these two do not say that a run will end, so such queues are only logged.
         """
-        tracker, is_told = self._track(), start is not None
-        if start is None:
-            start = self._reached or self.initialOffset()
-        begin = self._offsets.read(start)
+        tracker = self._track()
+        known = self._reached or self.initialOffset() if start is None else start
+        begin = self._offsets.read(known)
         end = tracker.latest(begin, Limit() if limit is None else self._limit(limit))
-        if not is_told:
+        if start is None:
             tracker.tell_away(begin)
         tracker.push_group(begin)  # a run of one batch calls this once: the look comes first
-        return start if end is None else self._offsets.write(end)
+        return known if end is None else self._offsets.write(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return the ends of all queues, for the progress report."""
