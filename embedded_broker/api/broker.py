@@ -1,7 +1,7 @@
 """``EmbeddedBroker``: a RocketMQ name server and broker in the test's own process.
 
 Answers: what a test works with: life cycle, addresses, clock, views and waits. Must not know: how
-anything inside works. Read on: ``embedded_broker/lifecycle/ensemble.py`` for how it is put
+anything inside works. Read on: ``embedded_broker/lifecycle/running_brokers.py`` for how it is put
 together, ``embedded_broker/api/views/`` for what can be looked at.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Literal, Self
 
-from embedded_broker.api.companions import control_face, control_url, grpc_address, grpc_clients
+from embedded_broker.api.extra_servers import control_face, control_url, grpc_address, grpc_clients
 from embedded_broker.api.faults import Faults
 from embedded_broker.api.views import (
     GroupsView,
@@ -41,11 +41,11 @@ from embedded_broker.lifecycle.arguments import (
     Topics,
     check_arguments,
 )
-from embedded_broker.lifecycle.ensemble import BrokerSlot, Ensemble
 from embedded_broker.lifecycle.node import BrokerNode
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.lifecycle.reset import Connected
+from embedded_broker.lifecycle.running_brokers import BrokerSlot, RunningBrokers
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig, Defaults
 from embedded_broker.settings.grpc import GrpcOptions
@@ -155,10 +155,14 @@ class EmbeddedBroker:
             grpc_tls=grpc_tls,
         )
         self._slot = BrokerSlot(self._arguments, next(_numbers))
-        self._ensemble = Ensemble([self._slot])
+        self._running_brokers = RunningBrokers([self._slot])
         me = [self]
         self._control = control_face(
-            self._ensemble, lambda: me, control=control, port=control_port, token=control_token
+            self._running_brokers,
+            lambda: me,
+            control=control,
+            port=control_port,
+            token=control_token,
         )
         self._make_views()
 
@@ -209,7 +213,7 @@ class EmbeddedBroker:
     @property
     def namesrv_addr(self) -> str:
         """``host:port`` of the name server: what a client is configured with."""
-        return self._known(self._ensemble.namesrv_addr)
+        return self._known(self._running_brokers.namesrv_addr)
 
     @property
     def addr(self) -> str:
@@ -219,12 +223,12 @@ class EmbeddedBroker:
     @property
     def endpoints(self) -> str:
         """``host:port`` for RocketMQ's gRPC clients; needs ``grpc=True``."""
-        return grpc_address(self, self._arguments, self._ensemble)
+        return grpc_address(self, self._arguments, self._running_brokers)
 
     @property
     def tls_endpoints(self) -> str:
         """``host:port`` for gRPC clients that insist on TLS; needs ``grpc_tls``."""
-        return grpc_address(self, self._arguments, self._ensemble, tls=True)
+        return grpc_address(self, self._arguments, self._running_brokers, tls=True)
 
     def grpc_clients(self) -> tuple[GrpcClientInfo, ...]:
         """Give who is connected by gRPC, in the order of arrival; needs ``grpc=True``.
@@ -232,7 +236,7 @@ class EmbeddedBroker:
         A client is known from its first settings until it leaves, or was silent for two minutes of
         session time. Brokers of a cluster have the same.
         """
-        return grpc_clients(self, self._arguments, self._ensemble)
+        return grpc_clients(self, self._arguments, self._running_brokers)
 
     @property
     def ha_addr(self) -> str:
@@ -259,7 +263,7 @@ class EmbeddedBroker:
     @property
     def journal(self) -> Journal:
         """Requests and answers, newest last. Restarts keep it."""
-        return self._ensemble.journal
+        return self._running_brokers.journal
 
     @property
     def profile(self) -> Profile:
@@ -289,18 +293,18 @@ class EmbeddedBroker:
     @property
     def is_running(self) -> bool:
         """Whether clients can reach it."""
-        return self._ensemble.is_running and self._slot.is_running
+        return self._running_brokers.is_running and self._slot.is_running
 
     # -- life -------------------------------------------------------------------------------
 
     def start(self) -> Self:
         """Open the store, listen, and return when clients can find the broker."""
-        self._ensemble.start()
+        self._running_brokers.start()
         return self
 
     def close(self) -> None:
         """Save, sync, and end every connection and thread in bounded time; idempotent."""
-        self._ensemble.close()
+        self._running_brokers.close()
 
     def crash(self) -> None:
         """End as a process that is killed: connections are reset, nothing is saved or synced.
@@ -308,7 +312,7 @@ class EmbeddedBroker:
         What was written stays, in memory or on the disk; only ``faults.disk.lose_unsynced()``
         loses bytes. ``restart()`` recovers.
         """
-        self._ensemble.crash()
+        self._running_brokers.crash()
 
     @property
     def recovery(self) -> RecoveryReport:
@@ -327,7 +331,7 @@ class EmbeddedBroker:
         connect meanwhile wait for it; after ``crash()`` and then ``restart()`` they are refused in
         between. Returns what opening the store found, and what it had to repair after a crash.
         """
-        self._ensemble.restart(crash=crash)
+        self._running_brokers.restart(crash=crash)
         return self._node().recovery
 
     def pause(self) -> None:
@@ -335,11 +339,11 @@ class EmbeddedBroker:
 
         Time, timers and this object's own calls go on.
         """
-        self._ensemble.pause()
+        self._running_brokers.pause()
 
     def resume(self) -> None:
         """Answer again, beginning with the requests that wait."""
-        self._ensemble.resume()
+        self._running_brokers.resume()
 
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
         """Copy the store, as it is at this instant, to a new directory that ``store=path`` opens.
@@ -362,7 +366,7 @@ class EmbeddedBroker:
         in the next one. A warning in the log names such consumers.
         """
         self.faults.clear()
-        return self._ensemble.reset(self._slot, clock=clock)
+        return self._running_brokers.reset(self._slot, clock=clock)
 
     async def __aenter__(self) -> Self:
         """Start without blocking the event loop."""
@@ -529,15 +533,15 @@ class EmbeddedBroker:
         """Its place among brokers that run together. For ``EmbeddedCluster``."""
         return self._slot
 
-    def join(self, ensemble: Ensemble) -> None:
+    def join(self, brokers: RunningBrokers) -> None:
         """Run together with others from now on. For ``EmbeddedCluster``."""
-        self._ensemble = ensemble
+        self._running_brokers = brokers
 
     def _parts(self) -> BrokerParts:
         return self._node().parts
 
     def _node(self) -> BrokerNode:
-        self._ensemble.check_process()
+        self._running_brokers.check_process()
         node = self._slot.node
         if node is None:
             raise BrokerStateError(f"{self!r}: call start(), or use it inside its with block")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.api.broker import EmbeddedBroker
-from embedded_broker.api.companions import control_face, control_url
+from embedded_broker.api.extra_servers import control_face, control_url
 from embedded_broker.api.views import GrpcClientInfo
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.lifecycle.arguments import Acl, Topics, checked_store, topic_specs
-from embedded_broker.lifecycle.ensemble import Ensemble
+from embedded_broker.lifecycle.running_brokers import RunningBrokers
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.config import Defaults
 from embedded_broker.settings.grpc import GrpcOptions
@@ -112,27 +112,24 @@ class EmbeddedCluster:
             )
 
         self._make = make
-        self._begin(brokers)
+        running = self._running_brokers = self._joined(brokers)
         self._control = control_face(
-            self._ensemble, self._all, control=control, port=control_port, token=control_token
+            running, self._all, control=control, port=control_port, token=control_token
         )
 
-    def _begin(self, brokers: int) -> None:
+    def _joined(self, brokers: int) -> RunningBrokers:
         names = [_name(self._first_name, index) for index in range(brokers)]
         self._brokers = [self._make(index, name) for index, name in enumerate(names)]
-        self._ensemble = self._joined()
-
-    def _joined(self) -> Ensemble:
-        ensemble = Ensemble([broker.slot for broker in self._brokers])
+        running = RunningBrokers([broker.slot for broker in self._brokers])
         for broker in self._brokers:
-            broker.join(ensemble)
-        return ensemble
+            broker.join(running)
+        return running
 
     def _all(self) -> list[EmbeddedBroker]:
         return self._brokers
 
     def __repr__(self) -> str:
-        state = "running" if self._ensemble.is_running else "not running"
+        state = "running" if self._running_brokers.is_running else "not running"
         return f"<EmbeddedCluster {', '.join(one.broker_name for one in self.brokers)} {state}>"
 
     def __getitem__(self, name: str) -> EmbeddedBroker:
@@ -188,9 +185,9 @@ class EmbeddedCluster:
         port and data as before. What became due meanwhile fires at once.
         """
         if name is None:
-            self._ensemble.start()
+            self._running_brokers.start()
         else:
-            self._ensemble.open_one(self[name].slot)
+            self._running_brokers.open_one(self[name].slot)
         return self
 
     def stop(self, name: str) -> None:
@@ -199,7 +196,7 @@ class EmbeddedCluster:
         Its connections end and it leaves the routes. Topics that only this broker has are then
         without a route.
         """
-        self._ensemble.close_one(self[name].slot)
+        self._running_brokers.close_one(self[name].slot)
 
     def add(self, name: str | None = None) -> EmbeddedBroker:
         """Add a broker to the cluster and return it. A running cluster starts it at once.
@@ -218,8 +215,8 @@ class EmbeddedCluster:
         if any(one.broker_name == name for one in self.brokers):
             raise ConfigError("name", name, "a name that no other broker of the cluster has")
         broker = self._make(len(self.brokers), name)
-        broker.join(self._ensemble)
-        self._ensemble.add(broker.slot)
+        broker.join(self._running_brokers)
+        self._running_brokers.add(broker.slot)
         self.brokers.append(broker)
         return broker
 
@@ -238,7 +235,7 @@ class EmbeddedCluster:
 
     def close(self) -> None:
         """Close every broker, then the name server; idempotent."""
-        self._ensemble.close()
+        self._running_brokers.close()
 
     def __enter__(self) -> Self:
         return self.start()

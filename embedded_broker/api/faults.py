@@ -10,7 +10,7 @@ where faults take effect.
 from typing import Final
 
 from embedded_broker.errors import FaultNotUsedError
-from embedded_broker.lifecycle.ensemble import BrokerSlot
+from embedded_broker.lifecycle.running_brokers import BrokerSlot
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.store.fault_points import DiskFault
 from rocketmq_py.errors import ConfigError

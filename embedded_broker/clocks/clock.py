@@ -1,7 +1,7 @@
 """The clocks of a broker: wall time, or time that a test moves.
 
-Answers: what time is it for the broker, and what happens when a test moves it. Must not know:
-messages, requests; what fires is behind ``embedded_broker/clocks/timeline.py``. Read on:
+Answers: what time is it for the broker, and in which order a jump fires what all its brokers have
+due. Must not know: messages, requests; what fires is behind ``timeline.py``. Read on:
 ``embedded_broker/clocks/driver.py`` for the thread that fires what is due while time flows by
 itself, ``embedded_broker/clocks/settle.py`` for when clients count as idle,
 ``embedded_broker/clocks/jumps.py`` for which time counts as the age of a message.

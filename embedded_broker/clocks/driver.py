@@ -1,7 +1,7 @@
 """The thread that fires what is due: one per door.
 
-Answers: who fires timers and session work while time flows by itself, and how a jump of a virtual
-clock fires the same things in the same way. Must not know: what fires. Read on:
+Answers: who fires timers and session work while time flows by itself, and in which order the
+sources of one broker fire, then and in a jump. Must not know: what fires. Read on:
 ``embedded_broker/clocks/clock.py`` (jumps), ``embedded_broker/clocks/timeline.py`` (what fires).
 """
 

@@ -7,10 +7,11 @@ name of its own (DNS rebinding) or across origins. Must not know: operations. Re
 
 from collections.abc import Mapping
 from hmac import compare_digest
-from ipaddress import ip_address
 from typing import Final
 
 from attrs import frozen
+
+from embedded_broker.tables.peer import is_loopback
 
 _BEARER: Final = "bearer "
 
@@ -40,7 +41,7 @@ class Gatekeeper:
             return Refusal(
                 401, "TokenNeeded", "send the header Authorization: Bearer and the control token"
             )
-        if not is_loopback(peer):
+        if not is_loopback(peer or ""):
             return Refusal(
                 403, "OtherHost", f"{peer} is another host: without a control token only this one"
             )
@@ -53,18 +54,6 @@ class Gatekeeper:
         if origin is not None and origin != f"http://{host}":
             return Refusal(403, "OtherOrigin", f"a page of {origin!r} may not control the broker")
         return None
-
-
-def is_loopback(address: str | None) -> bool:
-    """Whether an address is one that only this host has."""
-    if address == "localhost":
-        return True
-    try:
-        found = ip_address(address or "")
-    except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (mapped or found).is_loopback
 
 
 def _name_of(host: str) -> str:

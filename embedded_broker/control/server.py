@@ -2,7 +2,7 @@
 
 Answers: where the operations can be asked for. It belongs to brokers, starts and ends with them,
 and stays while they crash, restart or are paused. Must not know: operations. Read on: ``app.py``;
-``embedded_broker/api/companions.py`` for how a broker gets one. Needs the extra ``control``.
+``embedded_broker/api/extra_servers.py`` for how a broker gets one. Needs the extra ``control``.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from embedded_broker.control.app import make_app
 from embedded_broker.control.calls import Calls
 from embedded_broker.control.connections import SILENT_S, BoundedConnection
 from embedded_broker.errors import BrokerStateError
-from embedded_broker.lifecycle.arguments import is_reachable
 from embedded_broker.remoting.server import listen
+from embedded_broker.tables.peer import is_loopback
 from rocketmq_py.errors import ConfigError
 
 HEADERS_MAX: Final = 32 * 1024
@@ -48,7 +48,7 @@ class ControlServer:
         if token is not None and (len(token) < TOKEN_MIN or not token.isascii()):
             told = f"<{len(token)} characters>"  # never the token itself
             raise ConfigError("control_token", told, f"at least {TOKEN_MIN} ASCII characters")
-        if is_reachable(host) and token is None:
+        if not is_loopback(host) and token is None:
             raise ConfigError("control_token", None, f"needed where other hosts reach {host}")
         self._brokers = brokers
         self._host = host

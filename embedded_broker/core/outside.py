@@ -1,4 +1,4 @@
-"""Messages that take too long to be judged inside the door, and filters that are long to make.
+"""Filtering outside the door: of messages that take too long, by filters that are long to make.
 
 Answers: where a filter is made or asked, and how who wanted to read goes on afterwards. Must not
 know: what is read, what a filter looks for. Read on: ``embedded_broker/store/judging.py`` for when

@@ -1,10 +1,10 @@
 """How a message is accepted: the one way in, for every wire and for the broker's own.
 
 RocketMQ's SendMessageProcessor behind its headers. Each message passes the same gate
-(``send_gate.py``), its properties are completed (``stamps.py``), and it is put, or a batch of them.
-Delay is not known here: the put hook of ``timer/admission.py`` reads it from the properties during
-the put. Messages of known shapes that come together are put together (``send_shapes.py``). Must not
-know: headers, response codes, how an answer travels.
+(``send_gate.py``), its properties are completed (``stored_properties.py``), and it is put, or a
+batch of them. Delay is not known here: the put hook of ``timer/admission.py`` reads it from the
+properties during the put. Messages of known shapes that come together are put together
+(``send_shapes.py``). Must not know: headers, response codes, how an answer travels.
 
 Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead letters,
 ``put_reasons.py`` for what the store refuses.
@@ -23,7 +23,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
 from embedded_broker.core.send_shapes import SendShapes, Shaped
-from embedded_broker.core.stamps import Stamps
+from embedded_broker.core.stored_properties import StoredProperties
 from embedded_broker.core.transactions.half import into_half
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
@@ -60,7 +60,7 @@ class Produce:
     _timer_topic: str
     _durability: Durability
     _gate: SendGate
-    _stamps: Stamps
+    _stored_properties: StoredProperties
     _retries: Retries
     _shapes: SendShapes
 
@@ -128,7 +128,7 @@ class Produce:
 
     def _single(self, message: Incoming, topic: TopicConfig, peer: Peer) -> Outcome:
         name, text = message.topic, message.properties
-        properties = self._stamps.read(text, name, is_escaped=message.terms.is_escaped)
+        properties = self._stored_properties.read(text, name, is_escaped=message.terms.is_escaped)
         if Prop.INNER_NUM in properties or message.terms.sys_flag & INNER_BATCH:
             self._gate.check_inner_batch(message, topic, properties)
         self._gate.check_type(topic, properties)
@@ -139,7 +139,7 @@ class Produce:
             if routed is not None:
                 name, queue_id = routed
         is_half = self._gate.is_half(message, properties)
-        encoded = self._stamps.complete(properties, text)
+        encoded = self._stored_properties.complete(properties, text)
         inner = InnerMessage(
             name,
             queue_id,
@@ -210,7 +210,7 @@ class Produce:
             raise _illegal(
                 f"the batch has {size} bytes, at most {size_max} are allowed (maxMessageSize)"
             )
-        outer = self._stamps.read(message.properties, name, in_batch=True)
+        outer = self._stored_properties.read(message.properties, name, in_batch=True)
         self._gate.check_type(topic, outer)
         if self._gate.is_half(message, outer):
             raise _illegal("a batch cannot be a transaction: send half messages one by one")
@@ -232,7 +232,7 @@ class Produce:
                     f"the messages of the batch have {count} properties, at most "
                     f"{_PROPERTIES_IN_BATCH_MAX} are allowed"
                 )
-        self._stamps.drop_pop(outer)
+        self._stored_properties.drop_pop(outer)
         queue_id = self._gate.queue_for(message, topic)
         texts = self._item_texts(inner, outer, name)
         if takes_batches(topic) and Prop.UNIQ_KEY in outer:
@@ -270,7 +270,7 @@ class Produce:
         if count > BATCH_MAX:
             raise _illegal(f"the batch holds {count} messages, a BatchCQ topic takes {BATCH_MAX}")
         terms, key = message.terms, properties[Prop.UNIQ_KEY].encode()
-        properties.update(self._stamps.added)
+        properties.update(self._stored_properties.added)
         properties[Prop.INNER_NUM] = str(count)
         inner = InnerMessage(
             message.topic,
@@ -295,14 +295,16 @@ class Produce:
         With batchItemsKeepUniqKey what the message says itself stands; a real broker lets the
         batch's UNIQ_KEY win.
         """
-        items_win, added = self._config.flag("batchItemsKeepUniqKey"), self._stamps.added
+        items_win, added = self._config.flag("batchItemsKeepUniqKey"), self._stored_properties.added
         self._gate.check_no_delay(outer)
         joined = joined_texts(texts, outer, added, items_win=items_win)
         if joined is not None:
             return joined
         read = []
         for text in texts:
-            inner = self._stamps.read(text.decode("utf-8", "replace"), topic, in_batch=True)
+            inner = self._stored_properties.read(
+                text.decode("utf-8", "replace"), topic, in_batch=True
+            )
             self._gate.check_no_delay(inner)
             both = {**outer, **inner} if items_win else {**inner, **outer}
             read.append(encode_properties({**both, **added}))

@@ -1,9 +1,9 @@
-"""What is the same in many sends, so that the next one costs little: the memory of ``produce``.
+"""Cache of property templates (shapes), so that similar sends are stored as one run.
 
 Most messages ask for nothing but to be stored, or for one time, and differ from each other in
-nothing but UNIQ_KEY, number, body and queue. What is stored of one of them (its shape) is found out
-once, by the ordinary way; those that come together are put as runs. Answers: which messages are of
-that kind, and how a run of them is stored. Must not know: rules. Whatever is unusual is left to
+nothing but UNIQ_KEY, number, body and queue. The stored properties of the first one become the
+template of the others; those that come together are put as runs. Answers: which messages have a
+template, and how a run of them is stored. Must not know: rules. All others are left to
 ``produce.py``, which comes to the same bytes. Read on: ``embedded_broker/timer/run.py``.
 """
 
@@ -16,7 +16,7 @@ from attrs import define, field
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
-from embedded_broker.core.stamps import Stamps
+from embedded_broker.core.stored_properties import StoredProperties
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.message_store import MessageStore
@@ -78,7 +78,7 @@ class Place(NamedTuple):
     sys_flag: int
 
 
-class Wish(NamedTuple):
+class TimerTemplate(NamedTuple):
     """What is the same for all timers that ask for one time in one place.
 
     `stored` gives the properties of one, of its UNIQ_KEY and `digits`, up to the `tail`.
@@ -110,7 +110,7 @@ class SendShapes:
     """
 
     _gate: SendGate
-    _stamps: Stamps
+    _stored_properties: StoredProperties
     _config: BrokerConfig
     _store: MessageStore
     _topics: TopicTable
@@ -186,7 +186,7 @@ class SendShapes:
             and _NOT_PLAIN.isdisjoint(properties)
             and properties.get(Prop.UNIQ_KEY) == _SAMPLE_KEY
         ):
-            stored, key = self._stamps.stored(properties, text), _SAMPLE_KEY.encode()
+            stored, key = self._stored_properties.stored(properties, text), _SAMPLE_KEY.encode()
             if stored.count(key) == 1:
                 head, _, tail = stored.partition(key)
                 shape = PlainShape(head, tail, tags_code(properties.get(Prop.TAGS)))
@@ -218,7 +218,7 @@ class SendShapes:
                 or properties.get(Prop.UNIQ_KEY) != _SAMPLE_KEY
             ):
                 return None
-            stored = self._stamps.stored(properties, text)
+            stored = self._stored_properties.stored(properties, text)
             sample = InnerMessage("T", 0, b"", properties, properties_bytes=stored)
             shape = self._runs.learn(sample, _SAMPLE_KEY, number)
             if shape is not None:
@@ -296,14 +296,14 @@ class SendShapes:
         topics: list[str] = []
         instants, sys_flag = False, -1
         before: tuple[str, tuple[str, int, int], TimedShape | None] | None = None
-        wish: Wish | None = None
+        template: TimerTemplate | None = None
         for _, message, where, key, item, number, shape in timed:
             if before != (number, where, shape):  # most are as the one before them
                 before = number, where, shape
-                wish = self._wish(message, where, number, shape, now_ms)
-            if wish is None:
+                template = self._template(message, where, number, shape, now_ms)
+            if template is None:
                 return False
-            stored, digits, tail, slot_ms, topic, is_instant, flags = wish
+            stored, digits, tail, slot_ms, topic, is_instant, flags = template
             if not items:
                 sys_flag = flags
             if flags != sys_flag:
@@ -337,14 +337,14 @@ class SendShapes:
             queue_offset += 1
         return True
 
-    def _wish(
+    def _template(
         self,
         message: Incoming,
         where: tuple[str, int, int],
         number: str,
         shape: TimedShape | None,
         now_ms: int,
-    ) -> Wish | None:
+    ) -> TimerTemplate | None:
         """Give what a message asks for; None if it needs a look by itself."""
         place = self._place(where, message)
         if self._runs is None or shape is None or place is None:
@@ -355,7 +355,9 @@ class SendShapes:
             return None
         tail = timer_tail(slot_ms, topic, place.queue_id)
         is_instant = not kind.is_relative
-        return Wish(shape.stored, number.encode(), tail, slot_ms, topic, is_instant, place.sys_flag)
+        return TimerTemplate(
+            shape.stored, number.encode(), tail, slot_ms, topic, is_instant, place.sys_flag
+        )
 
 
 def _keep(

@@ -19,15 +19,15 @@ from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Caller
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
-from embedded_broker.grpc.acts import Brokers
 from embedded_broker.grpc.auth import Metadata, SignedCall
+from embedded_broker.grpc.broker_services import Brokers
 from embedded_broker.grpc.call import Asked, Call
 from embedded_broker.grpc.clients import GrpcClient, GrpcClients
 from embedded_broker.grpc.descriptors import Messages, load_messages
+from embedded_broker.grpc.journal_text import told_of
 from embedded_broker.grpc.outgoing import Outgoing
 from embedded_broker.grpc.schema import CALLS
 from embedded_broker.grpc.status import Aborted, Codes, Rejected
-from embedded_broker.grpc.telling import told_of
 from embedded_broker.remoting.journal import Exchange, Journal, RpcHeader
 from embedded_broker.remoting.request_faults import Fault, RequestFaults
 from rocketmq_py.clock import monotonic_ns

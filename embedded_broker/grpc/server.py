@@ -224,10 +224,10 @@ class GrpcServer:
     def _let_go(self) -> None:
         """Answer who waits, end streams, and give back what clients have in hand."""
         with self._endpoint.door:
-            for acts in self._endpoint.brokers.values():
+            for services in self._endpoint.brokers.values():
                 for call in list(self._open):
-                    acts.taking.waiters.release(call.client)
-                acts.renewals.let_all_go()
+                    services.pop_service.waiters.release(call.client)
+                services.renewals.let_all_go()
         for stream in list(self._streams):
             stream.end()
 

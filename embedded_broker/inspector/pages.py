@@ -1,8 +1,8 @@
 """The messages of a store that wait, in due order, page by page: for programs that take them all.
 
-Answers: what `rocketmq-py timers DIRECTORY` lists, with no more in memory than one page and 33
-bytes for each message. Must not know: who asks. Read on: `pending.py` for how they are found,
-`columns.py` for their order.
+Answers: the same messages as `rocketmq-py timers DIRECTORY`, which asks `report.py`, for the Spark
+connector: with no more in memory than one page and 33 bytes for each message. Must not know: who
+asks. Read on: `pending.py` for how they are found, `columns.py` for their order.
 """
 
 import os

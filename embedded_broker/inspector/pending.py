@@ -1,4 +1,4 @@
-"""Which messages of a store wait for their time, and when each of them is due.
+"""Which messages of a store wait (those that `rocketmq-py timers` lists), and when each is due.
 
 Answers: what a broker that opened these files would deliver, found without recovering them: the
 chains of the slots from the read time on, the records at the timer log's end that the wheel does

@@ -53,12 +53,12 @@ def rocketmq_broker(
     elif request.scope == "function":
         yield from _own(request, tmp_path_factory)
     else:
-        from embedded_broker.kit.run import wishes_of_node
+        from embedded_broker.kit.run import mark_options_of_node
 
         with ExitStack() as ends:
             with without_traceback(request.config):
                 bench = ends.enter_context(
-                    run.shared_broker(request.node.nodeid, wishes_of_node(request.node))
+                    run.shared_broker(request.node.nodeid, mark_options_of_node(request.node))
                 )
             yield bench.broker
 
@@ -66,17 +66,17 @@ def rocketmq_broker(
 def _own(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedBroker]:
-    from embedded_broker.kit.run import wishes_of_node
+    from embedded_broker.kit.run import mark_options_of_node
 
     run, item = run_of(request.config), request.node
     asked = request.fixturenames
     store = tmp_path_factory.mktemp("rocketmq") if "rocketmq_store" in asked else None
-    wishes = wishes_of_node(item)
+    mark_options = mark_options_of_node(item)
     in_cluster = "rocketmq_cluster" in asked
     with ExitStack() as ends:
         with without_traceback(request.config):
             bench = ends.enter_context(
-                run.own_broker(item.nodeid, wishes, store=store, in_cluster=in_cluster)
+                run.own_broker(item.nodeid, mark_options, store=store, in_cluster=in_cluster)
             )
             bench.store_path = store
             ends.callback(run.begin(item, bench).end_plans)

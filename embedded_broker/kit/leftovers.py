@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from embedded_broker.kit.bench import EmbeddedBench
     from embedded_broker.kit.crash import CrashPlan
-    from embedded_broker.lifecycle.ensemble import Ensemble
+    from embedded_broker.lifecycle.running_brokers import RunningBrokers
     from rocketmq_py import RunningClient
 
 NAMED_MAX: Final = 5
@@ -77,20 +77,20 @@ def _requests(bench: "EmbeddedBench") -> str:
     return f". These requests came: {told}" if told else ". No request came"
 
 
-def running_brokers() -> "tuple[Ensemble, ...]":
+def running_brokers() -> "tuple[RunningBrokers, ...]":
     """Give the brokers of this process, without importing a broker only to see that none runs."""
-    module = sys.modules.get("embedded_broker.lifecycle.ensemble")
+    module = sys.modules.get("embedded_broker.lifecycle.running_brokers")
     return () if module is None else module.running()
 
 
 def brokers_left_open(before: Iterable[object], *, close: bool) -> Iterator[str]:
     """Name the brokers that were started since and still run, and close them if asked to."""
     known = set(before)
-    for ensemble in running_brokers():
-        if ensemble not in known:
-            told = repr(ensemble)
+    for brokers in running_brokers():
+        if brokers not in known:
+            told = repr(brokers)
             if close:
-                ensemble.close()
+                brokers.close()
             yield (
                 f"{told} was not closed: use it as `with EmbeddedBroker() as broker:`, or take "
                 "rocketmq_broker"

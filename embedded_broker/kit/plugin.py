@@ -19,8 +19,8 @@ import pytest
 from embedded_broker.kit.skipping import skip
 
 if TYPE_CHECKING:
+    from embedded_broker.kit.mark_options import MarkOptions
     from embedded_broker.kit.run import Run, Trial
-    from embedded_broker.kit.wishes import Wishes
 
 _RUN: Final = pytest.StashKey["Run"]()
 _SEED: Final = pytest.StashKey[int]()
@@ -127,7 +127,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Say which broker it is, where that was asked for."""
     if config.getoption("rocketmq", default=None) is None:
         return None
-    return f"rocketmq: {run_of(config).wishes.backend}, --rocketmq-seed={_seed(config)}"
+    return f"rocketmq: {run_of(config).options.backend}, --rocketmq-seed={_seed(config)}"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -142,11 +142,11 @@ def run_of(config: pytest.Config) -> Run:
     found = config.stash.get(_RUN, None)
     if found is not None:
         return found
-    from embedded_broker.kit.run import Run, run_wishes
+    from embedded_broker.kit.run import Run, run_options
     from rocketmq_py.errors import ConfigError
 
     try:
-        wishes = run_wishes(
+        options = run_options(
             option(config, "rocketmq"),
             option(config, "rocketmq_scope"),
             _seed(config),
@@ -155,7 +155,7 @@ def run_of(config: pytest.Config) -> Run:
         )
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
-    run = config.stash[_RUN] = Run(wishes)
+    run = config.stash[_RUN] = Run(options)
     return run
 
 
@@ -217,38 +217,39 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _prepare(item: pytest.Item) -> None:
     from embedded_broker.kit.backend import Ability
-    from embedded_broker.kit.run import crashes_of, wishes_of_node
+    from embedded_broker.kit.run import crashes_of, mark_options_of_node
 
-    run, wishes = run_of(item.config), wishes_of_node(item)
-    needs = {ability: f"mark {ability.name.lower()}" for ability in wishes.needs}
+    run, mark_options = run_of(item.config), mark_options_of_node(item)
+    needs = {ability: f"mark {ability.name.lower()}" for ability in mark_options.needs}
     for name in getattr(item, "fixturenames", ()):
         if name in NEEDED_BY:
             needs[Ability[NEEDED_BY[name]]] = name
-    if wishes.settings_of_a_broker:
-        needs[Ability.CONFIG] = f"mark {', '.join(wishes.settings_of_a_broker)}"
+    if mark_options.settings_of_a_broker:
+        needs[Ability.CONFIG] = f"mark {', '.join(mark_options.settings_of_a_broker)}"
     if crashes_of(item):
         needs[Ability.CRASH] = "mark rocketmq_crash"
     for ability, what in needs.items():
         reason = run.lacks(ability)
         if reason is not None:
             skip(f"{what}: {reason}")
-    if run.is_embedded and run.wishes.scope != "function":
-        _check_shared(item, run, wishes)
+    if run.is_embedded and run.options.scope != "function":
+        _check_shared(item, run, mark_options)
     if "rocketmq_broker" in getattr(item, "fixturenames", ()):
         run.prepare(item)
 
 
-def _check_shared(item: pytest.Item, run: Run, wishes: Wishes) -> None:
+def _check_shared(item: pytest.Item, run: Run, mark_options: MarkOptions) -> None:
     """Fail a test that wants another broker than the one that it shares."""
-    from embedded_broker.kit.run import wishes_of_node
+    from embedded_broker.kit.run import mark_options_of_node
 
-    owner = item.getparent(pytest.Module) if run.wishes.scope == "module" else item.session
-    given = {} if owner is None else wishes_of_node(owner).settings
-    if wishes.settings != given:
+    scope = run.options.scope
+    owner = item.getparent(pytest.Module) if scope == "module" else item.session
+    given = {} if owner is None else mark_options_of_node(owner).settings
+    if mark_options.settings != given:
         pytest.fail(
-            f"mark {', '.join(wishes.settings)}: these are settings of a broker of the test's own, "
-            f"and --rocketmq-scope={run.wishes.scope} lets tests share one. Use function scope"
-            + (", or mark the whole module" if run.wishes.scope == "module" else ""),
+            f"mark {', '.join(mark_options.settings)}: these are settings of a broker of the "
+            f"test's own, and --rocketmq-scope={scope} lets tests share one. Use function scope"
+            + (", or mark the whole module" if scope == "module" else ""),
             pytrace=False,
         )
 

@@ -2,7 +2,7 @@
 
 Answers: ``rocketmq_recorder(topic)``: a consumer that notes every delivery, and expectations that
 go forward in the broker's time instead of sleeping. Must not know: pytest, what kind of broker it
-is. Read on: ``embedded_broker/kit/telling.py`` for the text of an expectation that failed.
+is. Read on: ``embedded_broker/kit/failure_text.py`` for the text of an expectation that failed.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from embedded_broker.api.views import StoredMessage
 from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.waiting import refuse_in_event_loop
 from embedded_broker.kit.bench import QUIET_S, Bench
-from embedded_broker.kit.telling import Arrival, FailedExpectation, told_of_failure
+from embedded_broker.kit.failure_text import Arrival, FailedExpectation, failure_text
 from embedded_broker.kit.threads import in_thread
 from rocketmq_py import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, MessageExt
 from rocketmq_py.errors import ConfigError
@@ -159,7 +159,7 @@ class Recorder:
         too_early: Arrival | None = None,
     ) -> AssertionError:
         return AssertionError(
-            told_of_failure(
+            failure_text(
                 self._bench,
                 FailedExpectation(
                     topic=self.topic,

@@ -15,8 +15,8 @@ from embedded_broker.api.views import StoredMessage
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.backend import Ability, Backend
 from embedded_broker.kit.bench import GROUP_TOPIC_QUEUES, LATENCY_S, Bench, Reached
+from embedded_broker.kit.failure_text import plain
 from embedded_broker.kit.skipping import skip
-from embedded_broker.kit.telling import plain
 from embedded_broker.lifecycle.arguments import TopicSpec
 from rocketmq_py.clock import SystemClock, monotonic
 from rocketmq_py.protocol.names import is_group_topic

@@ -1,8 +1,8 @@
 """What the report of a failed test adds about its broker.
 
 Answers: the section with topics, timers, consumers and the last requests, and how much of what the
-clients logged is shown. Must not know: pytest. Read on: ``embedded_broker/kit/telling.py`` for the
-text of an expectation, ``plugin.py``.
+clients logged is shown. Must not know: pytest. Read on: ``failure_text.py`` for the text of an
+expectation, ``plugin.py``.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import Retry
 from embedded_broker.kit.bench import Bench, EmbeddedBench
-from embedded_broker.kit.telling import (
+from embedded_broker.kit.failure_text import (
     ROWS_MAX,
     clock_hint,
     losses,

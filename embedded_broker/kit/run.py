@@ -25,10 +25,10 @@ from embedded_broker.kit.backends import make_backend
 from embedded_broker.kit.bench import Bench, EmbeddedBench
 from embedded_broker.kit.crash import CrashPlan, crash_plans
 from embedded_broker.kit.leftovers import clients_left_open, faults_never_hit, running_clients
+from embedded_broker.kit.mark_options import MarkOptions, RunOptions, Scope, mark_options_of
 from embedded_broker.kit.real import SINCE
 from embedded_broker.kit.remote import RemoteBench
 from embedded_broker.kit.report import told_of_bench
-from embedded_broker.kit.wishes import RunWishes, Scope, Wishes, wishes_of
 from rocketmq_py.errors import ConfigError
 
 NAME_MAX: Final = 40
@@ -45,7 +45,7 @@ class Trial:
     """One test while it runs on a bench."""
 
     bench: Bench
-    wishes: Wishes
+    mark_options: MarkOptions
     plans: list[CrashPlan] = field(factory=list)
 
     def end_plans(self) -> None:
@@ -59,7 +59,7 @@ class Trial:
         if not isinstance(bench, EmbeddedBench):
             return []
         told = list(faults_never_hit(bench, self.plans))
-        if not (bench.is_shared or self.wishes.leave_open):
+        if not (bench.is_shared or self.mark_options.leave_open):
             told += clients_left_open(
                 one for one in running_clients() if one.namesrv_addr == bench.namesrv_addr
             )
@@ -70,7 +70,7 @@ class Trial:
 class Run:
     """The brokers of one run. ``trials`` are those of tests that run now, by test id."""
 
-    wishes: RunWishes
+    options: RunOptions
     _backend: Backend | None = None
     _remote: RemoteBench | None = None
     _own_salt: int = field(factory=lambda: SystemRandom().randrange(1 << 32))
@@ -84,13 +84,13 @@ class Run:
     @property
     def is_embedded(self) -> bool:
         """Whether brokers are started in this process."""
-        return self.wishes.backend.kind == "embedded"
+        return self.options.backend.kind == "embedded"
 
     @property
     def backend(self) -> Backend:
         """The broker that is not embedded; it may not be started yet."""
         if self._backend is None:
-            self._backend = make_backend(self.wishes.backend)
+            self._backend = make_backend(self.options.backend)
         return self._backend
 
     def lacks(self, ability: Ability) -> str | None:
@@ -108,40 +108,47 @@ class Run:
         if self._remote is None:
             self.backend.start()
             self._remote = RemoteBench(
-                self.backend, strict=self.wishes.strict, patience_s=self.wishes.patience_s
+                self.backend,
+                strict=self.options.strict,
+                patience_s=self.options.patience_s,
             )
         return self._remote
 
     @contextmanager
     def own_broker(
-        self, test: str, wishes: Wishes, *, store: Path | None = None, in_cluster: bool = False
+        self,
+        test: str,
+        mark_options: MarkOptions,
+        *,
+        store: Path | None = None,
+        in_cluster: bool = False,
     ) -> Iterator[EmbeddedBench]:
         """Start a broker, or a cluster, as marks ask for it; close it at the end."""
-        strict = self.wishes.strict if wishes.strict is None else wishes.strict
-        config: dict[str, object] = {} if wishes.wall_clock else dict(UNSYNCED)
+        strict = self.options.strict if mark_options.strict is None else mark_options.strict
+        config: dict[str, object] = {} if mark_options.wall_clock else dict(UNSYNCED)
         if strict:
             config["autoCreateTopicEnable"] = False
-        config |= wishes.config
+        config |= mark_options.config
         given: dict[str, Any] = {  # Any: arguments of the broker, which checks them
-            "clock": None if wishes.wall_clock else VirtualClock(start=wishes.start),
+            "clock": None if mark_options.wall_clock else VirtualClock(start=mark_options.start),
             "config": config,
-            "topics": wishes.topics,
-            "seed": self.wishes.seed_of(test),
-            **wishes.arguments,
+            "topics": mark_options.topics,
+            "seed": self.options.seed_of(test),
+            **mark_options.arguments,
         }
         if store is not None:
             given["store"] = store
         if in_cluster:
-            with EmbeddedCluster(brokers=wishes.brokers, **given) as cluster:
+            with EmbeddedCluster(brokers=mark_options.brokers, **given) as cluster:
                 yield EmbeddedBench(cluster.brokers[0], cluster=cluster, strict=strict)
         else:
             with EmbeddedBroker(**given) as broker:
                 yield EmbeddedBench(broker, strict=strict)
 
     @contextmanager
-    def shared_broker(self, name: str, wishes: Wishes) -> Iterator[EmbeddedBench]:
+    def shared_broker(self, name: str, mark_options: MarkOptions) -> Iterator[EmbeddedBench]:
         """Start a broker that several tests share; ``renew`` empties it before each of them."""
-        with self.own_broker(name, wishes) as bench:
+        with self.own_broker(name, mark_options) as bench:
             bench.is_shared = True
             self.shared.append(bench)
             try:
@@ -184,7 +191,7 @@ class Run:
             shared = (one for one in self.shared if one.broker is broker)
             # One that a project makes may be there for several tests; nobody can tell.
             return next(shared, None) or EmbeddedBench(
-                broker, strict=self.wishes.strict, is_shared=True
+                broker, strict=self.options.strict, is_shared=True
             )
         if not self.is_embedded:
             return self.remote_bench()
@@ -204,9 +211,9 @@ class Run:
 
     def begin(self, item: pytest.Item, bench: Bench) -> Trial:
         """Let a test begin on a bench: its topics are there, its crash is planned."""
-        wishes = wishes_of_node(item)
-        trial = Trial(bench, wishes)
-        for spec in wishes.topics:
+        mark_options = mark_options_of_node(item)
+        trial = Trial(bench, mark_options)
+        for spec in mark_options.topics:
             bench.create_topic(spec)
         if isinstance(bench, EmbeddedBench):
             trial.plans = crash_plans(bench.broker, crashes_of(item))
@@ -221,15 +228,15 @@ class Run:
     @property
     def _salt(self) -> int:
         """What sets names apart from those of other runs, which a real broker still has."""
-        return self.wishes.seed if self.is_embedded else self._own_salt
+        return self.options.seed if self.is_embedded else self._own_salt
 
     def report(self, test: str, *, path: str) -> str | None:
         """Tell the state of a test's broker. ``path`` is how pytest is asked for that test."""
         trial = self.trials.get(test)
         if trial is None:
             return None
-        asked = [] if self.is_embedded else [f"--rocketmq={self.wishes.backend}"]
-        command = ["pytest", path, *asked, f"--rocketmq-seed={self.wishes.seed}"]
+        asked = [] if self.is_embedded else [f"--rocketmq={self.options.backend}"]
+        command = ["pytest", path, *asked, f"--rocketmq-seed={self.options.seed}"]
         return told_of_bench(trial.bench, repeat=shlex.join(command))
 
 
@@ -244,7 +251,7 @@ def renew(bench: EmbeddedBench) -> None:
     bench.clock.activity.clear()
 
 
-def run_wishes(backend: str, scope: str, seed: int, patience: str, *, strict: bool) -> RunWishes:
+def run_options(backend: str, scope: str, seed: int, patience: str, *, strict: bool) -> RunOptions:
     """Read the options of a run; ``ConfigError`` for a value that is not possible."""
     try:
         patience_s = float(patience)
@@ -254,7 +261,7 @@ def run_wishes(backend: str, scope: str, seed: int, patience: str, *, strict: bo
         raise ConfigError("--rocketmq-scope", scope, "function, module or session")
     if not patience_s > 0:  # nor "nan"
         raise ConfigError("--rocketmq-patience", patience, "more than 0 seconds")
-    return RunWishes(
+    return RunOptions(
         backend=parse_backend(backend),
         scope=cast("Scope", scope),
         strict=strict,
@@ -263,9 +270,9 @@ def run_wishes(backend: str, scope: str, seed: int, patience: str, *, strict: bo
     )
 
 
-def wishes_of_node(node: pytest.Item | pytest.Collector) -> Wishes:
+def mark_options_of_node(node: pytest.Item | pytest.Collector) -> MarkOptions:
     """Add up the marks of a test, its class and its module."""
-    return wishes_of((mark.args, mark.kwargs) for mark in node.iter_markers("rocketmq"))
+    return mark_options_of((mark.args, mark.kwargs) for mark in node.iter_markers("rocketmq"))
 
 
 def crashes_of(item: pytest.Item) -> list[tuple[Any, Any]]:  # Any: arguments of marks

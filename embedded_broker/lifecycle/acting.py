@@ -1,10 +1,11 @@
-"""How a slave acts as master while its master is away: it releases what is due, by a bridge.
+"""How a slave releases what is due while its master is away; reads go to it by the route.
 
 Timers and delay levels leave for other brokers, because a slave's log takes nothing but its
 master's bytes. Long delays hop in memory. It ends in two steps: nothing more leaves, and when the
 last answer is there the store follows again. After ``BrokerController.onMinBrokerChange`` and
 ``changeScheduleServiceStatus``. Must not know: who is there. Read on:
-``embedded_broker/ha/synchronize.py``, which asks the name server, ``escape.py`` for the bridge.
+``embedded_broker/ha/synchronize.py``, which asks the name server, ``escape.py`` for the bridge,
+``embedded_broker/namesrv/routes.py`` for the reads.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What ``EmbeddedBroker(...)`` was asked for, checked before anything is opened.
 
-Answers: which arguments fit together, and what is wrong when they do not. Must not know: how a
-broker starts. Read on: ``embedded_broker/api/broker.py``.
+Answers: which arguments fit together, that a port for other hosts must be wanted, and what is wrong
+with the rest. Must not know: how a broker starts. Read on: ``embedded_broker/api/broker.py``.
 """
 
 import os
@@ -27,6 +27,7 @@ from embedded_broker.settings.profiles import Limits, Profile, find_limits, find
 from embedded_broker.settings.tls import Tls
 from embedded_broker.tables.accounts.plain import PlainAccounts, PlainAcl
 from embedded_broker.tables.accounts.users import AuthUser, UserAcl
+from embedded_broker.tables.peer import is_loopback
 from embedded_broker.tables.topics.attributes import BATCH_QUEUES, QUEUE_TYPE
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
@@ -411,13 +412,8 @@ def _as_session_clock(given: object, clock: object, broker_clock: BrokerClock) -
     return broker_clock if given is clock else _as_broker_clock("session_clock", given)
 
 
-def is_reachable(host: str) -> bool:
-    """Whether other hosts may reach a broker that listens there."""
-    return host not in {"localhost", "::1"} and not host.startswith("127.")
-
-
 def _check_host(host: str, *, allow_remote: bool) -> None:
-    if is_reachable(host) and not allow_remote:
+    if not is_loopback(host) and not allow_remote:
         raise ConfigError(
             "host",
             host,

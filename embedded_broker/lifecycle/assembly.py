@@ -20,12 +20,12 @@ from embedded_broker.core.outside import Outside
 from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.assignment import Assignment
 from embedded_broker.core.pop.checks import PopChecks
-from embedded_broker.core.pop.looking import Looking
 from embedded_broker.core.pop.ordered import OrderedPops
-from embedded_broker.core.pop.places import PopPlaces
+from embedded_broker.core.pop.peeks import Peeks
+from embedded_broker.core.pop.queue_order import QueueOrder
 from embedded_broker.core.pop.renewals import Renewals
 from embedded_broker.core.pop.revive import ReviveService
-from embedded_broker.core.pop.taking import Taking
+from embedded_broker.core.pop.service import PopService
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
@@ -33,13 +33,13 @@ from embedded_broker.core.replies import Replies
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.send_gate import SendGate
 from embedded_broker.core.send_shapes import SendShapes
-from embedded_broker.core.stamps import Stamps
 from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Statistics
+from embedded_broker.core.stored_properties import StoredProperties
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.waiters import Waiters
 from embedded_broker.errors import StoreError
-from embedded_broker.lifecycle.acts import administration_of
+from embedded_broker.lifecycle.administration import administration_of
 from embedded_broker.lifecycle.lost_topics import used_places
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
@@ -122,8 +122,8 @@ def install(parts: BrokerParts) -> None:
     waiters.in_turns = parts.door.in_turns
     parts.door.before_release(waiters.run_woken)
     parts.on_leave.append(lambda: parts.door.forget(waiters.run_woken))
-    parts.acts = acts = administration_of(parts)
-    parts.endpoint.on_disconnected.append(acts.clients.has_left)
+    parts.administration = administration = administration_of(parts)
+    parts.endpoint.on_disconnected.append(administration.clients.has_left)
     sources = metrics.Sources(
         config=parts.config,
         clock=parts.clock,
@@ -132,7 +132,7 @@ def install(parts: BrokerParts) -> None:
         groups=parts.groups,
         consumers=parts.consumers,
         producers=parts.producers,
-        offsets=acts.offsets,
+        offsets=administration.offsets,
         transactions=parts.transactions,
         timers=parts.timers,
     )
@@ -188,7 +188,10 @@ def _register(parts: BrokerParts) -> None:
     PullMessageProcessor(parts.endpoint, parts.consume, parts.profile).register()
     QueryMessageProcessor(parts.queries, parts.endpoint).register()
     ClientManageProcessor(
-        parts.acts, parts.consume.filters, parts.profile.takes_fingerprints, parts.endpoint
+        parts.administration,
+        parts.consume.filters,
+        parts.profile.takes_fingerprints,
+        parts.endpoint,
     ).register()
     InspectionProcessor(
         profile=parts.profile,
@@ -200,10 +203,12 @@ def _register(parts: BrokerParts) -> None:
         statistics=parts.statistics,
         figures=parts.figures,
     ).register(parts.endpoint)
-    TopicsAndGroupsProcessor(parts.acts, parts.profile.topic_attributes).register(parts.endpoint)
-    ConsumptionProcessor(parts.acts.consumption, parts.address).register(parts.endpoint)
-    ConnectionsProcessor(parts.acts, parts.endpoint).register()
-    AdminBrokerProcessor(parts.acts, parts.store, parts.locks, parts.session).register(
+    TopicsAndGroupsProcessor(parts.administration, parts.profile.topic_attributes).register(
+        parts.endpoint
+    )
+    ConsumptionProcessor(parts.administration.consumption, parts.address).register(parts.endpoint)
+    ConnectionsProcessor(parts.administration, parts.endpoint).register()
+    AdminBrokerProcessor(parts.administration, parts.store, parts.locks, parts.session).register(
         parts.endpoint
     )
     ReplicationProcessor(parts.durability.replication, parts.store, parts.address).register(
@@ -279,7 +284,7 @@ def _take_messages(parts: BrokerParts) -> None:
         random=parts.random,
     )
     new_key = UniqIdGenerator(store.store_host[:-4], now_ms=lambda: parts.clock.now_ms).next
-    stamps = Stamps(config, profile, parts.cluster_name, new_key)
+    stored_properties = StoredProperties(config, profile, parts.cluster_name, new_key)
     parts.retries = retries = Retries(
         profile=profile,
         gate=gate,
@@ -298,11 +303,11 @@ def _take_messages(parts: BrokerParts) -> None:
         timer_topic=parts.timers.topic,
         durability=parts.durability,
         gate=gate,
-        stamps=stamps,
+        stored_properties=stored_properties,
         retries=retries,
         shapes=SendShapes(
             gate=gate,
-            stamps=stamps,
+            stored_properties=stored_properties,
             config=config,
             store=store,
             topics=topics,
@@ -381,8 +386,8 @@ def _pop(parts: BrokerParts, outside: Outside) -> None:
     checks = PopChecks(
         address=parts.address, config=config, store=store, topics=topics, groups=groups
     )
-    places = PopPlaces(config=config, random=parts.random, topics=topics, waiters=waiters)
-    parts.looking = Looking(
+    places = QueueOrder(config=config, random=parts.random, topics=topics, waiters=waiters)
+    parts.peeks = Peeks(
         store=store,
         offsets=offsets,
         checks=checks,
@@ -390,7 +395,7 @@ def _pop(parts: BrokerParts, outside: Outside) -> None:
         ordered=ordered,
         waiters=waiters,
     )
-    parts.taking = Taking(
+    parts.pop_service = PopService(
         config=config,
         clock=clock,
         session=parts.session,
@@ -420,7 +425,7 @@ def _pop(parts: BrokerParts, outside: Outside) -> None:
         queues_of=parts.queues_of,
     )
     PopMessageProcessor(
-        parts.endpoint, parts.taking, parts.looking, parts.session, parts.retry_owners
+        parts.endpoint, parts.pop_service, parts.peeks, parts.session, parts.retry_owners
     ).register()
     AckMessageProcessor(acks).register(parts.endpoint)
     QueryAssignmentProcessor(assignment).register(parts.endpoint)

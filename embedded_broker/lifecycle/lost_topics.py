@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.store.places import destination, place_problem
+from embedded_broker.store.queue_names import destination, queue_problem
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC, TRANS_GROUP
 
 LOOKED_AT_MAX: Final = 10_000
@@ -26,7 +26,7 @@ def used_places(parts: BrokerParts, *, what_waits: bool) -> Iterator[tuple[str, 
         if queue.max_offset > queue.floor:
             yield place
     for topic in parts.timers.metrics.topics:
-        if topic not in parts.deleted_topics and place_problem(topic, 0) is None:
+        if topic not in parts.deleted_topics and queue_problem(topic, 0) is None:
             yield topic, 0
     if what_waits:
         for level, offset in _levels(parts):

@@ -21,7 +21,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.ha.registration import Registration
 from embedded_broker.lifecycle import assembly
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging, TimerHousekeeping
-from embedded_broker.lifecycle.arguments import Arguments, is_reachable
+from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.escape import Escape
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.idleness import Idleness
@@ -39,7 +39,7 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.retention import MEMORY_OPTIONS, allow_memory
 from embedded_broker.tables.accounts.plain import WATCH_EVERY_MS
-from embedded_broker.tables.peer import pack_address
+from embedded_broker.tables.peer import is_loopback, pack_address
 from embedded_broker.timer.choice import make_engine
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels.service import ScheduleMessageService
@@ -226,7 +226,7 @@ class BrokerNode:
         with parts.door:
             store.hooks.listed += [parts.wall_time_hint, timers.admission]
             self._arguments.put_hooks.run_before(store.hooks.listed)
-            if is_reachable(self._arguments.host):
+            if not is_loopback(self._arguments.host):
                 parts.guards.append(RemoteAdministration(parts.config))
             store.listen(timers.topic, timers.on_arrival)
             parts.queues_of = namesrv.routes.readable_queues

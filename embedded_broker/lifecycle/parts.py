@@ -21,11 +21,11 @@ from embedded_broker.core.durability import Durability
 from embedded_broker.core.figures import Figures
 from embedded_broker.core.guards import Guards
 from embedded_broker.core.pop.acks import Acks
-from embedded_broker.core.pop.looking import Looking
 from embedded_broker.core.pop.ordered import OrderedPops
+from embedded_broker.core.pop.peeks import Peeks
 from embedded_broker.core.pop.renewals import Renewals
 from embedded_broker.core.pop.revive import ReviveService
-from embedded_broker.core.pop.taking import Taking
+from embedded_broker.core.pop.service import PopService
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
@@ -107,14 +107,14 @@ class BrokerParts:
     acks: Acks = field(init=False)
     renewals: Renewals = field(init=False)
     retry_owners: RetryOwners = field(init=False)
-    taking: Taking = field(init=False)
-    looking: Looking = field(init=False)
+    pop_service: PopService = field(init=False)
+    peeks: Peeks = field(init=False)
     queries: Queries = field(init=False)
     transactions: TransactionalMessageService = field(init=False)
     endings: EndTransactions = field(init=False)
     statistics: Statistics = field(init=False)
     figures: Figures = field(init=False)
-    acts: Administration = field(init=False)
+    administration: Administration = field(init=False)
     table_files: TableFiles = field(init=False)
 
     guards: Guards = field(init=False, factory=Guards)

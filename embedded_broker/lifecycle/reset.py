@@ -4,7 +4,7 @@ Answers: what a reset keeps (connections, which clients are members of which gro
 said by living clients, and the topics that these read, now empty), who is still there, and what
 each waiting request hears: a parked pull is asked again of the new state, so that its client
 learns that its offset is gone. Must not know: files, threads. Read on:
-``embedded_broker/lifecycle/ensemble.py`` (``reset``), which calls this under the door.
+``embedded_broker/lifecycle/running_brokers.py`` (``reset``), which calls this under the door.
 """
 
 from attrs import frozen
@@ -34,7 +34,7 @@ def succeed(old: BrokerParts, new: BrokerParts) -> None:
         _begin_anew(name, old, new)
     old.durability.give_up_waiting()
     old.calls.forget_all()
-    old.taking.heir, old.looking.heir = new.taking, new.looking
+    old.pop_service.heir, old.peeks.heir = new.pop_service, new.peeks
     old.consume.hand_over(new.consume)
 
 

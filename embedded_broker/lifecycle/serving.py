@@ -17,7 +17,7 @@ from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.grpc import Certificates, GrpcOptions
 
 if TYPE_CHECKING:
-    from embedded_broker.grpc.acts import Acts
+    from embedded_broker.grpc.broker_services import BrokerServices
     from embedded_broker.grpc.calls.members import ClientWire, MemberCalls
     from embedded_broker.grpc.endpoint import GrpcEndpoint
     from embedded_broker.grpc.server import GrpcServer
@@ -83,16 +83,16 @@ class GrpcFace:
 
     def enter(self, parts: BrokerParts) -> None:
         """Let clients reach a broker, or its new state after a reset. Under the door."""
-        acts = acts_of(parts)
-        self._endpoint.brokers[parts.broker_name] = acts
-        wire = self._wires[parts.broker_name] = self._members.wire_of(acts)
+        services = services_of(parts)
+        self._endpoint.brokers[parts.broker_name] = services
+        wire = self._wires[parts.broker_name] = self._members.wire_of(services)
         parts.calls.wires.append(wire)
         parts.groups.listeners.append(self._members.group_changed)
-        parts.on_leave.append(partial(self._leave, parts, acts))
+        parts.on_leave.append(partial(self._leave, parts, services))
 
-    def _leave(self, parts: BrokerParts, acts: "Acts") -> None:
+    def _leave(self, parts: BrokerParts, services: "BrokerServices") -> None:
         """Let no client reach a broker that stops. Under the door."""
-        if self._endpoint.brokers.get(parts.broker_name) is acts:
+        if self._endpoint.brokers.get(parts.broker_name) is services:
             del self._endpoint.brokers[parts.broker_name]
 
     def start(self, had: tuple[int, int]) -> None:
@@ -125,11 +125,11 @@ class GrpcFace:
             server.close(reset=reset)
 
 
-def acts_of(parts: BrokerParts) -> "Acts":
+def services_of(parts: BrokerParts) -> "BrokerServices":
     """Give what calls of gRPC clients use of a broker."""
-    from embedded_broker.grpc.acts import Acts
+    from embedded_broker.grpc.broker_services import BrokerServices
 
-    return Acts(
+    return BrokerServices(
         broker_name=parts.broker_name,
         config=parts.config,
         profile=parts.profile,
@@ -145,10 +145,10 @@ def acts_of(parts: BrokerParts) -> "Acts":
         recalls=parts.recalls,
         transactions=parts.transactions,
         endings=parts.endings,
-        taking=parts.taking,
+        pop_service=parts.pop_service,
         acks=parts.acks,
         renewals=parts.renewals,
-        administration=parts.acts,
+        administration=parts.administration,
         durability=parts.durability,
         calls=parts.calls,
         do_later=parts.endpoint.long_requests.do,

@@ -2,8 +2,8 @@
 
 Answers: how many messages and timers are gone after a power loss. Recovery cannot know: bytes that
 are not there tell nothing. But a crash that a test asked for can be looked at before. Must not
-know: how bytes are lost, how a store recovers. Read on: ``embedded_broker/lifecycle/ensemble.py``
-for when it is asked, ``recovery_report.py`` for who is told.
+know: how bytes are lost, how a store recovers. Read on: ``running_brokers.py`` for when it is
+asked, ``recovery_report.py`` for who is told.
 """
 
 from bisect import bisect_left

@@ -1,10 +1,10 @@
 """One client's TCP connection: bytes become frames, answers become writes.
 
-Answers: how frames are cut, who speaks TLS, and how answers leave: one write for many frames. A
-long answer waits here and not in transports, and is written in pieces: so it is in memory once,
-however many get it, and nobody waits until all of it is written. Must not know: requests. Read on:
-``server.py``, which owns all connections, ``socket_transport.py`` for the socket below, and
-``endpoint.py`` (``receive``).
+Answers: who speaks TLS, and how answers leave: one write for many frames. How long a frame may be
+is decided by ``rocketmq_py/protocol/frame.py``. A long answer waits here and not in transports, and
+is written in pieces: so it is in memory once, however many get it, and nobody waits until all of it
+is written. Must not know: requests. Read on: ``server.py``, which owns all connections,
+``socket_transport.py`` for the socket below, and ``endpoint.py`` (``receive``).
 """
 
 from collections import deque

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, TypeVar
 from embedded_broker.settings.options import QUEUE_NUMS_MAX
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, zero_tail
-from embedded_broker.store.places import name_problem, place_problem
+from embedded_broker.store.queue_names import name_problem, queue_problem
 from rocketmq_py.clock import LATEST_MS
 from rocketmq_py.errors import RecordError
 from rocketmq_py.logs import get_logger
@@ -361,7 +361,7 @@ def _wrong_in(record: MessageRecord) -> str | None:
     """Say what of a record cannot be as its broker wrote it, where no check sum tells."""
     if b"\0" in record.properties_bytes:
         return "a zero byte in the properties"
-    return place_problem(record.topic, record.queue_id) or time_problem(record.store_timestamp)
+    return queue_problem(record.topic, record.queue_id) or time_problem(record.store_timestamp)
 
 
 def time_problem(store_ms: int) -> str | None:

@@ -27,7 +27,6 @@ from embedded_broker.store.judging import Judging
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_budget import MemoryBudget
 from embedded_broker.store.memory_fs import MemoryFileSystem
-from embedded_broker.store.places import PlaceError
 from embedded_broker.store.placing import NOT_QUEUED
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, COUNT_MAX, PullLimits
 from embedded_broker.store.put_checks import (
@@ -38,6 +37,7 @@ from embedded_broker.store.put_checks import (
     number_batch,
 )
 from embedded_broker.store.queue_folders import queue_folders
+from embedded_broker.store.queue_names import QueueNameError
 from embedded_broker.store.recovery import Opening, StoreRecovery, recover
 from embedded_broker.store.run import Arrivals, Run
 from embedded_broker.store.sizes import StoreSizes
@@ -347,7 +347,7 @@ class MessageStore(StoreReader):
             now_ms = self.clock.now_ms
         try:
             return self._put(first, others, now_ms)
-        except PlaceError as error:
+        except QueueNameError as error:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=str(error))
 
     def _put(

@@ -10,7 +10,7 @@ from typing import Final
 
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
-from embedded_broker.store.places import place_problem
+from embedded_broker.store.queue_names import queue_problem
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, encode_properties
@@ -80,7 +80,7 @@ def check_as_sent(msg: InnerMessage, body_size_max: int) -> PutResult | None:
         refused = _check_topic(topic)
         if refused is not None:
             return refused
-    problem = place_problem(topic, msg.queue_id)
+    problem = queue_problem(topic, msg.queue_id)
     if problem is not None:
         return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
     body_size = len(msg.body)

@@ -2,14 +2,14 @@
 
 Answers: topic and number of each, and what becomes of a folder whose name no queue can have: what
 lay in it is made again from the commit log, so it is moved to `damaged/` where damage may be left
-out, and else refused. Must not know: what lies in the files. Read on: `places.py` for the rule.
+out, and else refused. Must not know: what lies in the files. Read on: `queue_names.py`.
 """
 
 from collections.abc import Iterator
 
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.places import name_problem, number_of, place_problem
+from embedded_broker.store.queue_names import name_problem, number_of, queue_problem
 from embedded_broker.store.side_files import set_aside, ways_out
 
 
@@ -29,7 +29,7 @@ def queue_folders(
             continue
         for name in names:
             number = number_of(name)
-            wrong = place_problem(topic, number)
+            wrong = queue_problem(topic, number)
             if wrong is None and name == str(number):
                 yield topic, number
             else:

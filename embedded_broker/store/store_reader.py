@@ -14,7 +14,6 @@ from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.judging import Filter, Judging
 from embedded_broker.store.key_index import KeyIndex
-from embedded_broker.store.places import check_place
 from embedded_broker.store.pull import (
     ANSWER_BYTES_MAX,
     Boundary,
@@ -23,6 +22,7 @@ from embedded_broker.store.pull import (
     read_queue,
     search_by_time,
 )
+from embedded_broker.store.queue_names import check_queue
 from rocketmq_py.errors import BodyError, RecordError
 from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -126,7 +126,7 @@ class StoreReader:
     ) -> ConsumeQueue | None:
         """Give a queue's entries; None if nothing was ever stored in it, unless ``create``.
 
-        Raises ``PlaceError`` for a queue that cannot be.
+        Raises ``QueueNameError`` for a queue that cannot be.
         """
         queue = self.queues.get((topic, queue_id))
         return self._queue(topic, queue_id) if queue is None and create else queue
@@ -137,7 +137,7 @@ class StoreReader:
         if queue is None:
             if self.takes_batches(topic):
                 return self._batch_queue(topic, queue_id)
-            check_place(topic, queue_id)
+            check_queue(topic, queue_id)
             queue = ConsumeQueue(self.fs, topic, queue_id, self._queue_file_size)
             self.queues[topic, queue_id] = queue
         return queue
@@ -147,7 +147,7 @@ class StoreReader:
         queue, size = self.queues.get((topic, queue_id)), self._batch_queue_file_size
         if not isinstance(queue, BatchConsumeQueue):
             if queue is None:
-                check_place(topic, queue_id)
+                check_queue(topic, queue_id)
                 queue = BatchConsumeQueue(self.fs, topic, queue_id, size)
             else:
                 queue = batch_queue_of(queue, size, self.log.store_timestamp)

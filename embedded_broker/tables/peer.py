@@ -29,11 +29,16 @@ def pack_address(host: str, port: int) -> bytes:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this one; a name that is no IP literal is an in-process peer's."""
+    """Whether this is an address that only this host has, or the name ``localhost``.
+
+    Another name is none, whatever it begins with: ``127.example.org`` may be any host.
+    """
+    if host == "localhost":
+        return True
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
-        return True
+        return False
     mapped = getattr(address, "ipv4_mapped", None)
     return address.is_loopback if mapped is None else mapped.is_loopback
 

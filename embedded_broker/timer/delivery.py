@@ -11,8 +11,8 @@ that acts as master sends to the master of another broker: `escape` of `TimerMes
 Waits run on the session clock where there is one, so that a message clock that stands still cannot
 block a retry.
 
-Read on: `wheel/release.py` and `slices/fire.py`, which put what is due, `levels/lanes.py` for the
-delay levels, which wait for late answers in their own way.
+Read on: `wheel/release.py` and `slices/fire.py`, which put what is due, and
+`levels/unanswered_puts.py` for the delay levels, which wait for late answers in their own way.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What became of a wish: the values that an engine answers with.
+"""Results of recalling or moving a timer and of opening the timer files, as values.
 
 Answers: how a recall, a move and an opening of the files can end, how far releases are. Must
 not know: engines.
@@ -20,7 +20,7 @@ class RecallOutcome(Enum):
 
 
 class MoveOutcome(Enum):
-    """What became of a wish to change the time of a timer."""
+    """What `broker.timers.reschedule` and `fire_now` did."""
 
     MOVED = "moved"
     ALREADY_DUE = "already due"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from embedded_broker.store.places import destination
+from embedded_broker.store.queue_names import destination
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import parse_number
 from rocketmq_py.protocol.handles import encode_recall_handle

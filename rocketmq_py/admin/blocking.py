@@ -25,7 +25,7 @@ _Act = Coroutine[Any, Any, _T]
 @explained
 @define(kw_only=True, eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
 class BlockingAdmin(AdminConfig, Caller):
-    """Acts are possible between `start` and `shutdown`, or inside ``with``."""
+    """Calls are possible between `start` and `shutdown`, or inside ``with``."""
 
     @property
     def _servers(self) -> Servers:

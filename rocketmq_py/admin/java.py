@@ -12,7 +12,7 @@ from typing import TypeVar
 from attrs import define, setters
 
 from rocketmq_py.admin.blocking import BlockingAdmin
-from rocketmq_py.administration import brokers, groups, messages, places, progress, topics
+from rocketmq_py.administration import broker_addresses, brokers, groups, messages, progress, topics
 from rocketmq_py.administration.table import (
     ASK_AGAIN,
     CLUSTER,
@@ -100,7 +100,7 @@ class DefaultMQAdminExt(BlockingAdmin):
     def examine_broker_cluster_info(self, addr: str | None = None) -> ClusterInfo:
         """Ask a name server, or those of the settings, for every broker (106)."""
         if addr is None:
-            return self._do(places.learned(self._servers, CLUSTER))
+            return self._do(broker_addresses.learned(self._servers, CLUSTER))
         split_host_port(addr)
         return self._do(self._servers.one(CLUSTER.at(AnyOf((addr,)))))
 
@@ -137,7 +137,7 @@ class DefaultMQAdminExt(BlockingAdmin):
 
     def examine_topic_route_info(self, topic: str) -> tuple[TopicPlace, ...]:
         """Ask name servers where a topic is (105); () when none knows it."""
-        return self._do(places.route(self._servers, topic))
+        return self._do(broker_addresses.route(self._servers, topic))
 
     def examine_topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         """Ask the masters of a topic for the bounds of its queues (202)."""

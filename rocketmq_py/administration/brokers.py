@@ -7,7 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from rocketmq_py.administration.places import at_masters, learned, masters, of_name_servers
+from rocketmq_py.administration.broker_addresses import (
+    at_masters,
+    learned,
+    masters,
+    of_name_servers,
+)
 from rocketmq_py.administration.servers import Servers
 from rocketmq_py.administration.table import (
     ALLOW_WRITES,

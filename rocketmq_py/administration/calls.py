@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from rocketmq_py.administration import (
+    broker_addresses,
     brokers,
     groups,
     messages,
-    places,
     progress,
     topics,
     traces,
@@ -67,7 +67,7 @@ class AdminCalls(ABC):
 
     async def brokers(self) -> tuple[BrokerPlace, ...]:
         """Give every broker that is registered: name, cluster and addresses, slaves too."""
-        return await places.brokers(self._servers)
+        return await broker_addresses.brokers(self._servers)
 
     async def topic_names(self) -> tuple[str, ...]:
         """Name all topics that the name server knows, those of the system too."""
@@ -75,7 +75,7 @@ class AdminCalls(ABC):
 
     async def route(self, topic: str) -> tuple[TopicPlace, ...]:
         """Give where a topic is; () when no name server knows it."""
-        return await places.route(self._servers, topic)
+        return await broker_addresses.route(self._servers, topic)
 
     async def topic_settings(self, topic: str) -> dict[str, TopicSettings]:
         """Give the settings of a topic by broker name."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from rocketmq_py.administration.places import at_masters, masters, masters_of
+from rocketmq_py.administration.broker_addresses import at_masters, masters, masters_of
 from rocketmq_py.administration.servers import Servers
 from rocketmq_py.administration.table import (
     ALL_GROUPS,

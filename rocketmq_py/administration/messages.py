@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+from rocketmq_py.administration.broker_addresses import masters_of, route
 from rocketmq_py.administration.groups import address_of, members
-from rocketmq_py.administration.places import masters_of, route
 from rocketmq_py.administration.progress import of_group
 from rocketmq_py.administration.servers import Servers
 from rocketmq_py.administration.table import ASK_AGAIN

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
+from rocketmq_py.administration.broker_addresses import at_masters, masters, masters_of, route
 from rocketmq_py.administration.groups import members
-from rocketmq_py.administration.places import at_masters, masters, masters_of, route
 from rocketmq_py.administration.servers import Servers
 from rocketmq_py.administration.table import CLONE, PROGRESS, RESET
 from rocketmq_py.administration.values import (

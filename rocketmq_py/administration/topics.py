@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from rocketmq_py.administration.places import (
+from rocketmq_py.administration.broker_addresses import (
     at_masters,
     learned,
     masters,

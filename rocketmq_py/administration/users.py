@@ -7,7 +7,7 @@ are never shown. Must not know who signs.
 from collections.abc import Iterable
 from typing import Any, Final, Literal, TypeAlias
 
-from rocketmq_py.administration.places import at_masters, masters
+from rocketmq_py.administration.broker_addresses import at_masters, masters
 from rocketmq_py.administration.servers import Servers
 from rocketmq_py.administration.table import (
     CREATE_POLICY,

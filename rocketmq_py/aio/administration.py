@@ -66,7 +66,7 @@ class _Engine(Caller):
 @explained
 @define(kw_only=True, eq=False, repr=False, slots=False, on_setattr=setters.NO_OP)
 class AwaitedAdmin(AdminConfig):
-    """Acts are possible between `start` and `shutdown`, or inside ``async with``."""
+    """Calls are possible between `start` and `shutdown`, or inside ``async with``."""
 
     def __attrs_post_init__(self) -> None:
         self._home = Home(self)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from attrs import define, field
 
-from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
 from rocketmq_py.client.name_servers import NameServers
+from rocketmq_py.client.unreachable_servers import UnreachableServers
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig, split_host_port
 from rocketmq_py.errors import (
@@ -119,7 +119,7 @@ class Connections:
     _on_lost: Callable[[str], None]
     _client: inproc.LocalClient
     _name_servers: NameServers
-    _absences: Absences = field(factory=Absences)
+    _unreachable: UnreachableServers = field(factory=UnreachableServers)
     _silent: frozenset[str] = field(default=frozenset(), init=False)
     _look_at: float = field(default=0.0, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
@@ -184,7 +184,7 @@ class Connections:
                 error = self._shut(address)
             elif door is not None and door.silent and not wait.patient:
                 door.asked_at = monotonic()
-                error = self._unreachable(door)
+                error = self._unreachable_error(door)
             elif door is not None and self._is_crowded(door, size):
                 error = self._crowded(door)
             else:
@@ -265,7 +265,7 @@ class Connections:
         if is_news:
             self._tell_silence(door)
             self._on_unreachable(door.address)
-        self._tell(told, None, lambda: self._unreachable(door))
+        self._tell(told, None, lambda: self._unreachable_error(door))
 
     def _note_silence(self, door: _Door) -> bool:
         """Pass over a server from now on, under the lock; says whether that is new."""
@@ -275,7 +275,7 @@ class Connections:
 
     def _tell_silence(self, door: _Door) -> None:
         """Log it, outside the lock: a handler of the log may send by this very client."""
-        self._absences.failed(door.address, "connecting", self._unreachable(door))
+        self._unreachable.failed(door.address, "connecting", self._unreachable_error(door))
 
     def announce(self, addresses: Iterable[str]) -> None:
         """Let servers of this process know that the client will ask them."""
@@ -429,9 +429,9 @@ class Connections:
             self._tell(waiters, None, lambda: self._shut(door.address))
             return
         if door.silent:
-            self._absences.answered(door.address)
+            self._unreachable.answered(door.address)
         self._on_connected(door.address)
-        self._tell(waiters, channel, lambda: self._unreachable(door))
+        self._tell(waiters, channel, lambda: self._unreachable_error(door))
 
     def _failed(self, door: _Door, problem: Exception | None, *, is_silence: bool) -> None:
         """Tell who is not patient, and try again: at once for who came late, else later."""
@@ -462,7 +462,7 @@ class Connections:
             self._tell_silence(door)
         if not over:
             self._on_unreachable(door.address)
-        self._tell(told, None, lambda: self._unreachable(door))
+        self._tell(told, None, lambda: self._unreachable_error(door))
 
     def _again(self, door: _Door) -> None:
         with self._lock:
@@ -500,7 +500,7 @@ class Connections:
             except Exception:  # noqa: BLE001 - the others wait, too
                 _log.exception("taking a connection failed")
 
-    def _unreachable(self, door: _Door) -> RemotingException:
+    def _unreachable_error(self, door: _Door) -> RemotingException:
         error = RemotingConnectException(
             f"cannot connect to {door.address}: {door.problem or 'it does not answer'}; "
             f"{self._advice(door)}",

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from typing import Any
 
-from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.asking import Address, Asker, Question, nothing
 from rocketmq_py.client.consumer_face import ConsumerFace
+from rocketmq_py.client.unreachable_servers import UnreachableServers
 from rocketmq_py.errors import MQBrokerException
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from rocketmq_py.protocol.codes import RequestCode
@@ -49,7 +49,7 @@ def heartbeat_body(
 
 def send_heartbeat(
     asker: Asker,
-    absences: Absences,
+    unreachable: UnreachableServers,
     address: str,
     body: bytes,
     timeout_ms: float,
@@ -59,16 +59,22 @@ def send_heartbeat(
 
     def report(error: BaseException | None) -> None:
         if error is None:
-            absences.answered(address)
+            unreachable.answered(address)
         else:
-            absences.failed(address, "heartbeat", error)
+            unreachable.failed(address, "heartbeat", error)
 
     question = Question(Address(address), RequestCode.HEART_BEAT, read, body=body)
     return _reported(asker.ask(question, timeout_ms), report)
 
 
 def unregister(
-    asker: Asker, absences: Absences, address: str, client_id: str, group: str, *, producer: bool
+    asker: Asker,
+    unreachable: UnreachableServers,
+    address: str,
+    client_id: str,
+    group: str,
+    *,
+    producer: bool,
 ) -> Future[None]:
     """Tell one broker that a group of this client is gone; the future as in `send_heartbeat`."""
     header = UnregisterClientRequestHeader(
@@ -79,7 +85,7 @@ def unregister(
 
     def report(error: BaseException | None) -> None:
         if error is not None and not isinstance(error, MQBrokerException):
-            absences.failed(address, f"goodbye of group {group}", error)
+            unreachable.failed(address, f"goodbye of group {group}", error)
 
     code = RequestCode.UNREGISTER_CLIENT
     question = Question(Address(address), code, nothing, header.to_ext())

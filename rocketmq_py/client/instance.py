@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
-from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.activity import Activity
 from rocketmq_py.client.asking import Asker
 from rocketmq_py.client.background import GrowingPool, Timer, TimerHandle, WorkerPool
@@ -31,6 +30,7 @@ from rocketmq_py.client.replies import Replies
 from rocketmq_py.client.routes import RouteTable
 from rocketmq_py.client.sharing import check_same
 from rocketmq_py.client.transaction_checks import TransactionChecks
+from rocketmq_py.client.unreachable_servers import UnreachableServers
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import MQClientException, RocketMQError
@@ -98,7 +98,7 @@ class ClientInstance:
         self.activity = Activity()
         self.transaction_checks = TransactionChecks()
         self.replies = Replies()
-        self.absences = Absences()
+        self.unreachable = UnreachableServers()
         self._timer = Timer("rocketmq-client-timer")
         self._callbacks = GrowingPool(
             "rocketmq-client-callback", self.config.client_callback_executor_threads, self._timer
@@ -124,7 +124,7 @@ class ClientInstance:
             on_lost=self._on_lost,
             client=self,
             name_servers=self.name_servers,
-            absences=self.absences,
+            unreachable=self.unreachable,
         )
         self.remoting = Remoting(
             self.connections,
@@ -202,7 +202,7 @@ class ClientInstance:
         )
         for part in parts:
             self._life.at_end(partial(_close, part))
-        self._life.at_end(lambda _: self.absences.close())
+        self._life.at_end(lambda _: self.unreachable.close())
         self._life.at_end(lambda _: self.name_servers.close())
 
     def check_same(self, config: ClientConfig, rpc_hooks: tuple[RPCHook, ...]) -> None:
@@ -274,7 +274,7 @@ class ClientInstance:
             (
                 address,
                 unregister(
-                    self._asker, self.absences, address, self.client_id, group, producer=producer
+                    self._asker, self.unreachable, address, self.client_id, group, producer=producer
                 ),
             )
             for address in known
@@ -392,7 +392,7 @@ class ClientInstance:
         body = heartbeat_body(self.client_id, producers, consumers.values(), unit_mode=unit_mode)
         timeout_ms = self.config.mq_client_api_timeout
         note = self.broker_versions.note
-        return send_heartbeat(self._asker, self.absences, address, body, timeout_ms, note)
+        return send_heartbeat(self._asker, self.unreachable, address, body, timeout_ms, note)
 
     def _in_background(self, task: Callable[[], None]) -> Callable[[], None]:
         """Wrap a blocking periodic task: off the timer thread, and never twice at a time."""

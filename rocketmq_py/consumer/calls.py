@@ -29,8 +29,8 @@ from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.send_result import MessageQueue
 
 if TYPE_CHECKING:
-    from rocketmq_py.client.absences import Absences
     from rocketmq_py.client.instance import ClientInstance
+    from rocketmq_py.client.unreachable_servers import UnreachableServers
 
 MASTER_ID = 0
 OFFSET_CALL_TIMEOUT_MS = 5_000
@@ -72,9 +72,9 @@ class ConsumerCalls(QueueRequests):
         """Who answered last about the members."""
 
     @property
-    def absences(self) -> Absences:
+    def unreachable(self) -> UnreachableServers:
         """Where calls that a broker does not answer are reported."""
-        return self._instance.absences
+        return self._instance.unreachable
 
     def consumer_ids(self, addresses: Sequence[str], timeout_ms: float) -> list[str]:
         """Client ids of the group's members, sorted as Java sorts them (38).

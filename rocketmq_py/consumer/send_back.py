@@ -94,7 +94,7 @@ class SendBack:
     def _tell(self, message: MessageExt, outcome: str, error: RocketMQError) -> None:
         if isinstance(error, RemotingException):  # as for every other message, while it is away
             what = f"group {self._group}: message {message.msg_id} {outcome}"
-            self._calls.absences.failed(message.broker_name, what, error)
+            self._calls.unreachable.failed(message.broker_name, what, error)
             return
         logger.warning("group %s: message %s %s: %s", self._group, message.msg_id, outcome, error)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.clock import Clock
     from rocketmq_py.message import MessageExt
-    from rocketmq_py.trace.places import TraceSettings
+    from rocketmq_py.trace.topics import TraceSettings
 
 BEGAN: Final = "rocketmq_py.trace.began"
 CALL: Final = "rocketmq_py.trace.call"

@@ -57,7 +57,7 @@ class QueueSelection:
                 if queue.broker_name not in silent:
                     counter[topic] = number + 1
                     return queue
-        for accepts in self._wishes(last_broker, silent):
+        for accepts in self._mark_options(last_broker, silent):
             for offset in range(count):
                 queue = queues[(index + offset) % count]
                 if accepts(queue.broker_name):
@@ -66,7 +66,7 @@ class QueueSelection:
         counter[topic] = index + 1
         return queues[index % count]
 
-    def _wishes(
+    def _mark_options(
         self, last_broker: str | None, silent: Collection[str]
     ) -> Iterator[Callable[[str], bool]]:
         """Give what to look for, best first; when nothing fits, any queue will do."""

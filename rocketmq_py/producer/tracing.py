@@ -22,8 +22,8 @@ from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_REGION
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.send_result import SendResult, SendStatus
-from rocketmq_py.trace.places import TraceSettings
 from rocketmq_py.trace.records import EndTransaction, MessageKind, Pub, Recall
+from rocketmq_py.trace.topics import TraceSettings
 from rocketmq_py.trace.tracing import Tracing
 
 BEGAN: Final = "rocketmq_py.trace.began"

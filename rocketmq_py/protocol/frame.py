@@ -1,4 +1,4 @@
-"""Where one frame ends and the next begins in a stream of bytes.
+"""Where one frame ends and the next begins in a stream of bytes, and how long one may be.
 
 A frame is ``int32 length, byte header kind, uint24 header length, header, body``; the length counts
 everything behind itself (`NettyDecoder`, `NettyEncoder`). This module must not know what a header

@@ -15,8 +15,8 @@ from rocketmq_py.client.pool import local_address
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.trace.dispatcher import Dispatcher
 from rocketmq_py.trace.outlet import InstanceOutlet
-from rocketmq_py.trace.places import Places, TraceSettings
 from rocketmq_py.trace.records import TraceRecord
+from rocketmq_py.trace.topics import Places, TraceSettings
 
 Put = Callable[[str, Sequence[TraceRecord]], None]
 """Takes records, and the region of their messages. It waits for nobody."""

@@ -42,7 +42,7 @@ def rss(name: str = "VmRSS") -> int:
 def serve(options: Mapping[str, object]) -> None:
     """Run the broker until the input ends."""
     with EmbeddedBroker(topics=["T"], inproc=False, config=options) as broker:
-        runtime = broker._ensemble._runtime
+        runtime = broker._running_brokers._runtime
         assert runtime is not None
         print(broker.addr, flush=True)
         _answer(broker, runtime)

@@ -86,7 +86,7 @@ with new_broker() as broker:
     with parts.door:
         try:
             parts.groups.find("G")
-            parts.acts.offsets.commit("G", "T", 0, 5)
+            parts.administration.offsets.commit("G", "T", 0, 5)
         except Exception as error:
             tell(commit=str(error))
         tell(committed=parts.offsets.query("G", "T", 0))

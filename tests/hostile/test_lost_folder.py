@@ -69,7 +69,7 @@ def test_nothing_is_accepted_any_more_after_the_next_flush(
             broker.topics.create("U")
         parts.groups.find("G")
         with parts.door, pytest.raises(Refused, match=r"kept in memory only.* was "):
-            parts.acts.offsets.commit("G", "T", 0, 1)
+            parts.administration.offsets.commit("G", "T", 0, 1)
         assert [one.body for one in broker.messages.in_topic("T")] == stored
     assert sorted(tmp_path.rglob("*")) == left
 

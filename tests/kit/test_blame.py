@@ -179,7 +179,7 @@ def test_a_wrong_plan_of_a_crash_is_told_in_a_sentence_and_leaves_no_thread(
     result = run_kit(
         f"""
 import threading
-from embedded_broker.lifecycle.ensemble import running
+from embedded_broker.lifecycle.running_brokers import running
 
 @pytest.mark.rocketmq_crash(after="SEND_MESSAGE_V2")
 @pytest.mark.rocketmq_crash({mark})

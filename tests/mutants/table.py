@@ -247,7 +247,7 @@ LEVELS = (
     ),
     _mutant(
         "L6",
-        TIMER + "levels/lanes.py",
+        TIMER + "levels/unanswered_puts.py",
         "if len(flights) > pending_limit:",
         "if len(flights) >= pending_limit:",
     ),

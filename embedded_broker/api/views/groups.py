@@ -60,7 +60,7 @@ class GroupView(View):
         """The topics that it subscribes to, pulls from or has committed, and its retry topic."""
         with self._look() as parts:
             _check_group(parts, self.name)
-            return parts.acts.offsets.topics_of(self.name)
+            return parts.administration.offsets.topics_of(self.name)
 
     def lag(self, *, topic: str | None = None) -> int:
         """Count the messages that are not committed yet, in all queues or those of one topic.
@@ -86,11 +86,13 @@ class GroupView(View):
             _check_group(parts, self.name)
             if topic is not None:
                 find_topic(parts, topic)
-            topics = parts.acts.offsets.topics_of(self.name) if topic is None else (topic,)
+            topics = (
+                parts.administration.offsets.topics_of(self.name) if topic is None else (topic,)
+            )
             return [
-                parts.acts.offsets.place(self.name, name, queue_id)
+                parts.administration.offsets.place(self.name, name, queue_id)
                 for name in topics
-                for queue_id in parts.acts.offsets.queues(name)
+                for queue_id in parts.administration.offsets.queues(name)
             ]
 
     def reset(
@@ -112,13 +114,16 @@ class GroupView(View):
         with parts.door:
             _check_group(parts, self.name)
             find_topic(parts, topic)
-            queues = parts.acts.offsets.queues(topic)
+            queues = parts.administration.offsets.queues(topic)
             if queue is not None and queue not in queues:
                 raise ConfigError("queue", queue, f"0 to {len(queues) - 1}, the queues of {topic}")
             chosen = queues if queue is None else (queue,)
             targets = {queue_id: _target(parts, topic, queue_id, to) for queue_id in chosen}
-            parts.acts.offsets.reset(self.name, topic, targets)
-            return [parts.acts.offsets.place(self.name, topic, queue_id) for queue_id in chosen]
+            parts.administration.offsets.reset(self.name, topic, targets)
+            return [
+                parts.administration.offsets.place(self.name, topic, queue_id)
+                for queue_id in chosen
+            ]
 
     def dead_letters(self, *, bodies: Bodies | None = None) -> list[StoredMessage]:
         """Return the messages that the group gave up, oldest first.
@@ -158,7 +163,7 @@ class GroupsView(View):
 
     def __contains__(self, name: object) -> bool:
         with self._look() as parts:
-            return name in parts.groups or name in parts.acts.offsets.group_names()
+            return name in parts.groups or name in parts.administration.offsets.group_names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -166,7 +171,7 @@ class GroupsView(View):
     def names(self) -> list[str]:
         """Return the groups that were used or created, without those that every broker has."""
         with self._look() as parts:
-            return parts.acts.offsets.group_names()
+            return parts.administration.offsets.group_names()
 
 
 def members_of(parts: BrokerParts, group: str) -> tuple[GroupMember, ...]:
@@ -189,7 +194,7 @@ def _check_group(parts: BrokerParts, name: str) -> None:
     """Raise ``KeyError`` naming the nearest when there is no such group. Under the door."""
     if name in parts.groups:
         return
-    names = parts.acts.offsets.group_names()
+    names = parts.administration.offsets.group_names()
     if name not in names:
         close = get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

@@ -74,7 +74,7 @@ class TopicsView(View):
         spec = TopicSpec(name, queues, message_type, queue_type)
         spec.check(parts.profile, parts.config)
         with parts.door:
-            spec.create(parts.acts.settings)
+            spec.create(parts.administration.settings)
         return TopicView(self._parts, name)
 
     def names(self) -> list[str]:

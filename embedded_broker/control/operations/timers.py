@@ -51,7 +51,7 @@ class TimerPage:
 
 @frozen(kw_only=True)
 class Recalled:
-    """What became of a wish to take a timer back."""
+    """What became of a request to take a timer back."""
 
     outcome: RecallOutcome
 

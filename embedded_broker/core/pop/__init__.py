@@ -3,9 +3,9 @@
 =================  ============================================================================
 module             answers
 =================  ============================================================================
-taking             what a pop gets, at once or when a message arrives
-looking            what it would find: peeks and notifications
-places             which queues a pop looks at, and where it waits
+service            what a pop gets, at once or when a message arrives
+peeks              what it would find: peeks and notifications
+queue_order        which queues a pop looks at, and where it waits
 pops               what is asked for and found, as values
 records            how records are written for a client that pops
 acks               what becomes of a message that was popped: done, or hidden for longer

@@ -2,7 +2,7 @@
 
 RocketMQ's ConsumerOrderInfoLockManager: the block of a queue (`tables/offsets/orders.py`) ends by
 acks or by time, on the message clock; whoever waits for the queue is then asked again. Must not
-know: what a pop gets. Runs under the door. Read on: `taking.py`, `acks.py`.
+know: what a pop gets. Runs under the door. Read on: `service.py`, `acks.py`.
 """
 
 from heapq import heappop, heappush

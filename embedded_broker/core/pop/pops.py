@@ -1,6 +1,6 @@
 """What a pop asks for and what it gets, as values.
 
-Must not know: headers, the store. Read on: `taking.py`, `looking.py`.
+Must not know: headers, the store. Read on: `service.py`, `peeks.py`.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Pop:
     is_ordered: bool = False
     attempt_id: str | None = None
     is_cancelled: bool = field(default=False, init=False)
-    """Whether nobody waits for the answer any more; see `Taking.cancel`."""
+    """Whether nobody waits for the answer any more; see `PopService.cancel`."""
 
 
 @define(slots=True, eq=False)

@@ -1,6 +1,6 @@
 """How records are read and written anew on their way to a popping client.
 
-Must not know: who pops. Read on: `taking.py`.
+Must not know: who pops. Read on: `service.py`.
 """
 
 from collections.abc import Iterator

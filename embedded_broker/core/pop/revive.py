@@ -10,7 +10,7 @@ seconds longer, as the original does.
 
 A check point is done when all its messages are acked, revived or gone. The committed offset of
 CID_RMQ_SYS_REVIVE_GROUP stays before the first that is not. Must not know: requests, consumers.
-Runs under the door. Read on: `taking.py` and `acks.py`, who write.
+Runs under the door. Read on: `service.py` and `acks.py`, who write.
 """
 
 from collections import Counter

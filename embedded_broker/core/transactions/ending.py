@@ -18,7 +18,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.transactions.half import custom_immunity_ms, delivery
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.places import destination
+from embedded_broker.store.queue_names import destination
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.message_codec import MessageRecord

@@ -45,7 +45,7 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.places import destination
+from embedded_broker.store.queue_names import destination
 from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.tables.consumers.registry import ProducerRegistry
 from embedded_broker.tables.offsets.table import OffsetTable

@@ -15,16 +15,16 @@ from embedded_broker.core.calls import Call as Question
 from embedded_broker.core.guards import Action, Caller, Resource, group_resource, topic_resource
 from embedded_broker.core.retry_policies import Growing, retry_policy
 from embedded_broker.door import Door
-from embedded_broker.grpc.acts import Acts
 from embedded_broker.grpc.auth import Metadata, SignedCall
+from embedded_broker.grpc.broker_services import BrokerServices
 from embedded_broker.grpc.call import Asked, Call
 from embedded_broker.grpc.checks import BODY_MAX
 from embedded_broker.grpc.clients import REQUEST_TIMEOUT_MS, ClientSettings, GrpcClient, Stream
 from embedded_broker.grpc.endpoint import GrpcEndpoint
 from embedded_broker.grpc.incoming import Names, expression_of, milliseconds
+from embedded_broker.grpc.journal_text import told_of
 from embedded_broker.grpc.schema import ClientType, Language
 from embedded_broker.grpc.status import Aborted, Rejected
-from embedded_broker.grpc.telling import told_of
 from embedded_broker.remoting.long_requests import Steps, do_at_once, do_in_turns
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.errors import RocketMQError
@@ -199,13 +199,13 @@ class MemberCalls:
         """Let every broker know a client as a heartbeat does."""
         client.language, client.version, client.entered = metadata.language, metadata.version, data
         language = _LANGUAGES.get(metadata.language.upper(), LanguageCode.OTHER)
-        for acts in self._endpoint.brokers.values():
-            caller = Caller(acts.guards, client, SignedCall(Rpc.HEARTBEAT, metadata))
-            version = acts.profile.version
-            members = acts.administration.clients
+        for services in self._endpoint.brokers.values():
+            caller = Caller(services.guards, client, SignedCall(Rpc.HEARTBEAT, metadata))
+            version = services.profile.version
+            members = services.administration.clients
             work = members.heartbeat(client, data, language, version, caller)
             if do_at_once(work) is None:
-                acts.do_later(partial(_do_all, self._endpoint.door, work))
+                services.do_later(partial(_do_all, self._endpoint.door, work))
 
     def group_changed(self, name: str) -> None:
         """Tell the clients of a group that its settings are others now. Under the door."""
@@ -223,9 +223,9 @@ class MemberCalls:
         said = command.settings
         said.MergeFromString(settings.said)
         said.metric.on = False
-        acts = endpoint.brokers.first
+        services = endpoint.brokers.first
         if settings.group:
-            group = acts.groups.get(settings.group) or SubscriptionGroupConfig(settings.group)
+            group = services.groups.get(settings.group) or SubscriptionGroupConfig(settings.group)
             policy = out.backoff(retry_policy(group), group.retry_max_times + 1)
             said.subscription.fifo = bool(group.consume_message_orderly)
             said.subscription.receive_batch_size = RECEIVE_BATCH
@@ -233,7 +233,7 @@ class MemberCalls:
         else:
             policy = out.backoff(SEND_POLICY, SEND_ATTEMPTS)
             said.publishing.validate_message_type = True
-            said.publishing.max_body_size = min(acts.config.int("maxMessageSize"), BODY_MAX)
+            said.publishing.max_body_size = min(services.config.int("maxMessageSize"), BODY_MAX)
         said.backoff_policy.CopyFrom(policy)
         endpoint.push(client, command)
 
@@ -279,23 +279,23 @@ class MemberCalls:
         if self._endpoint.clients.find(client.client_id) is not client:
             told = f"client {client.client_id} is not known: it has sent no settings"
             raise Rejected(RpcStatus.UNRECOGNIZED_CLIENT_TYPE, told)
-        for acts in self._endpoint.brokers.values():
-            acts.taking.waiters.release(client)
+        for services in self._endpoint.brokers.values():
+            services.pop_service.waiters.release(client)
         client.stream = None  # the client itself ends it
         client.close()
         return self._endpoint.v2.NotifyClientTerminationResponse(status=self._endpoint.out.ok())
 
     def _has_left(self, client: GrpcClient) -> None:
         """Forget a client at every broker; what it had in hand comes back soon. Under the door."""
-        for acts in self._endpoint.brokers.values():
-            acts.administration.clients.has_left(client)
-            acts.renewals.let_go(client)
+        for services in self._endpoint.brokers.values():
+            services.administration.clients.has_left(client)
+            services.renewals.let_go(client)
 
     # -- questions to clients -----------------------------------------------------------------
 
-    def wire_of(self, acts: Acts) -> "ClientWire":
+    def wire_of(self, services: BrokerServices) -> "ClientWire":
         """Give what brings the questions of one broker to clients."""
-        return ClientWire(self._endpoint, self._names, acts)
+        return ClientWire(self._endpoint, self._names, services)
 
     def _answered(self, client: GrpcClient, command: Any, kind: str) -> None:
         """Hand a client's answer to who asked, as clients of other protocols give it."""
@@ -345,14 +345,14 @@ class ClientWire:
 
     _endpoint: GrpcEndpoint
     _names: Names
-    _acts: Acts
+    _services: BrokerServices
 
     def call(self, peer: Peer, call: Question) -> int | None:
         """Ask a client by its stream; None for others, and for what such clients do not know."""
         if not isinstance(peer, GrpcClient) or peer.stream is None:
             return None
         v2, out = self._endpoint.v2, self._endpoint.out
-        number = self._endpoint.number(self._acts.calls)
+        number = self._endpoint.number(self._services.calls)
         command = v2.TelemetryCommand(status=out.ok())
         match call:
             case CheckTransaction():

@@ -16,7 +16,7 @@ from embedded_broker.core.pop.acks import Hidden
 from embedded_broker.core.pop.pops import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.retries import SentBack
-from embedded_broker.grpc.acts import Acts
+from embedded_broker.grpc.broker_services import BrokerServices
 from embedded_broker.grpc.call import Asked, Call
 from embedded_broker.grpc.checks import check_invisible
 from embedded_broker.grpc.endpoint import GrpcEndpoint
@@ -119,17 +119,17 @@ class ReceiveCalls:
         return Asked(partial(self._receive, call, wanted), Action.SUB, resources)
 
     def _receive(self, call: Call, wanted: _Wanted) -> Any:
-        acts = self._broker_of(wanted)
-        settings = acts.groups.find(wanted.group)
+        services = self._broker_of(wanted)
+        settings = services.groups.find(wanted.group)
         if settings is None:
             told = f"subscription group [{wanted.group}] does not exist"
             raise Rejected(RpcStatus.CONSUMER_GROUP_NOT_FOUND, told)
-        if takes_batches(acts.topics.get(wanted.topic)):
+        if takes_batches(services.topics.get(wanted.topic)):
             told = (
                 f"topic[{wanted.topic}] has queues of type BatchCQ, which gRPC clients cannot read"
             )
             raise Rejected(RpcStatus.NOT_IMPLEMENTED, told)
-        others = acts.retry_owners.beside(wanted.group, wanted.topic)
+        others = services.retry_owners.beside(wanted.group, wanted.topic)
         self._endpoint.caller(call).demand_all(Action.SUB, others)
         pop = Pop(
             call.client,
@@ -148,30 +148,30 @@ class ReceiveCalls:
 
         def reply(outcome: Popped | Refused) -> None:
             try:
-                answer = self._popped(call, wanted, pop, acts.broker_name, outcome)
+                answer = self._popped(call, wanted, pop, services.broker_name, outcome)
             except Exception as error:  # noqa: BLE001 - whoever woke the pop must not suffer
                 self._endpoint.refuse(call, error)
             else:
                 self._endpoint.answer(call, answer)
 
-        call.undo = partial(acts.taking.cancel, pop)
-        popped = acts.taking.pop(pop, reply)
+        call.undo = partial(services.pop_service.cancel, pop)
+        popped = services.pop_service.pop(pop, reply)
         if popped is None:
             return None
-        return self._popped(call, wanted, pop, acts.broker_name, popped)
+        return self._popped(call, wanted, pop, services.broker_name, popped)
 
-    def _broker_of(self, wanted: _Wanted) -> Acts:
+    def _broker_of(self, wanted: _Wanted) -> BrokerServices:
         """Give the broker that is asked for, or any that has the topic."""
         brokers = self._endpoint.brokers
-        acts = brokers.get(wanted.broker_name)
-        if acts is None or wanted.topic not in acts.topics:
-            acts = next(brokers.with_topic(wanted.topic), None)
-        topic = None if acts is None else acts.topics.get(wanted.topic)
-        if acts is None or topic is None:
+        services = brokers.get(wanted.broker_name)
+        if services is None or wanted.topic not in services.topics:
+            services = next(brokers.with_topic(wanted.topic), None)
+        topic = None if services is None else services.topics.get(wanted.topic)
+        if services is None or topic is None:
             raise Rejected(RpcStatus.TOPIC_NOT_FOUND, f"topic[{wanted.topic}] does not exist")
         if not topic.perm & PERM_READ:
             raise Rejected(RpcStatus.FORBIDDEN, f"no queue of topic[{wanted.topic}] may be read")
-        return acts
+        return services
 
     def _popped(
         self, call: Call, wanted: _Wanted, pop: Pop, broker: str, popped: Popped | Refused
@@ -180,14 +180,14 @@ class ReceiveCalls:
         call.undo = None
         if isinstance(popped, Refused):
             raise popped
-        acts = self._endpoint.brokers[broker]
-        settings = acts.groups.find(wanted.group) or SubscriptionGroupConfig(wanted.group)
+        services = self._endpoint.brokers[broker]
+        settings = services.groups.find(wanted.group) or SubscriptionGroupConfig(wanted.group)
         kept: list[_Found] = []
         for one in _found(popped, pop, broker):
             if wanted.tags and one.record.properties.get(Prop.TAGS) not in wanted.tags:
-                acts.acks.ack(one.hidden)  # of another tag that has the same hash
+                services.acks.ack(one.hidden)  # of another tag that has the same hash
             elif one.record.reconsume_times > settings.retry_max_times:
-                self._give_up(call, acts, one)
+                self._give_up(call, services, one)
             else:
                 kept.append(one)
         if not kept:
@@ -197,14 +197,14 @@ class ReceiveCalls:
             return self._endpoint.answer_of(Rpc.RECEIVE_MESSAGE, code, told)
         if wanted.renews:
             for one in kept:
-                acts.renewals.hold(one.hidden, one.record.reconsume_times)
+                services.renewals.hold(one.hidden, one.record.reconsume_times)
         call.undo = partial(self._give_back, broker, [one.hidden for one in kept])
         return self._told(call, kept)
 
-    def _give_up(self, call: Call, acts: Acts, one: _Found) -> None:
+    def _give_up(self, call: Call, services: BrokerServices, one: _Found) -> None:
         """Move a message to the dead letters that was tried often enough, now or the next time."""
         try:
-            self._bury(call, acts, one.hidden, one.record.commit_log_offset)
+            self._bury(call, services, one.hidden, one.record.commit_log_offset)
         except Refused as refused:
             told = "message %s of group %s is no dead letter yet, it comes again later: %s"
             logger.warning(told, one.record.msg_id, one.hidden.group, refused.remark)
@@ -223,11 +223,11 @@ class ReceiveCalls:
 
     def _give_back(self, broker: str, given: Sequence[Hidden]) -> None:
         """Let messages come back soon that did not reach their client."""
-        acts = self._endpoint.brokers.get(broker)
-        if acts is not None:
+        services = self._endpoint.brokers.get(broker)
+        if services is not None:
             for one in given:
-                acts.renewals.end(one)
-                acts.renewals.give_back(one)
+                services.renewals.end(one)
+                services.renewals.give_back(one)
 
     # -- what consumers say of messages -------------------------------------------------------
 
@@ -249,9 +249,9 @@ class ReceiveCalls:
                 message_id=entry.message_id, receipt_handle=entry.receipt_handle
             )
             try:
-                acts, first, _ = self._hidden(call, group, topic, entry.receipt_handle)
-                acts.acks.ack(acts.renewals.current(first))
-                acts.renewals.end(first)
+                services, first, _ = self._hidden(call, group, topic, entry.receipt_handle)
+                services.acks.ack(services.renewals.current(first))
+                services.renewals.end(first)
             except (Rejected, Refused, RocketMQError) as error:
                 told.status.CopyFrom(out.status(*self._endpoint.codes.told(error)))
             else:
@@ -285,10 +285,10 @@ class ReceiveCalls:
         request = call.request
         invisible_ms = _invisible_ms(request, is_strict=self._endpoint.codes.is_strict)
         check_invisible(invisible_ms, least_ms=0)
-        acts, first, place = self._hidden(call, group, topic, request.receipt_handle)
-        one = acts.renewals.current(first)
-        until = acts.acks.hide_longer(one, invisible_ms)
-        acts.renewals.end(first)
+        services, first, place = self._hidden(call, group, topic, request.receipt_handle)
+        one = services.renewals.current(first)
+        until = services.acks.hide_longer(one, invisible_ms)
+        services.renewals.end(first)
         if until is None:
             raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, "the group is past this message")
         start = one.handle.start_offset if one.handle.is_ordered else one.offset
@@ -308,25 +308,27 @@ class ReceiveCalls:
         return Asked(partial(self._forward, call, group, topic), Action.SUB, resources)
 
     def _forward(self, call: Call, group: str, topic: str) -> Any:
-        acts, first, place = self._hidden(call, group, topic, call.request.receipt_handle)
+        services, first, place = self._hidden(call, group, topic, call.request.receipt_handle)
         if place < 0:
             raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, "the handle names no stored message")
-        self._bury(call, acts, acts.renewals.current(first), place)
-        acts.renewals.end(first)
+        self._bury(call, services, services.renewals.current(first), place)
+        services.renewals.end(first)
         v2 = self._endpoint.v2
         return v2.ForwardMessageToDeadLetterQueueResponse(status=self._endpoint.out.ok())
 
-    def _bury(self, call: Call, acts: Acts, one: Hidden, place: int) -> None:
+    def _bury(self, call: Call, services: BrokerServices, one: Hidden, place: int) -> None:
         """Copy a message to the dead letters, then be done with it."""
         back = SentBack(place, one.group, -1, 0, names_origin=True)
-        copy = acts.retries.copy(back, self._endpoint.caller(call))
+        copy = services.retries.copy(back, self._endpoint.caller(call))
         if copy is not None:
-            outcome = acts.produce.copy(copy)
+            outcome = services.produce.copy(copy)
             if not outcome.is_stored:
                 raise Refused(outcome.reason or Reason.FAILED, outcome.remark or "it is not stored")
-        acts.acks.ack(one)
+        services.acks.ack(one)
 
-    def _hidden(self, call: Call, group: str, topic: str, text: str) -> tuple[Acts, Hidden, int]:
+    def _hidden(
+        self, call: Call, group: str, topic: str, text: str
+    ) -> tuple[BrokerServices, Hidden, int]:
         """Give what a handle names: its broker, its message by its first handle, and its place.
 
         Refuses a handle that is none, is of another group or topic, or is in force no more.
@@ -338,20 +340,20 @@ class ReceiveCalls:
         except ValueError as error:
             told = f"receipt handle {text[:200]!r} is wrong: {error}"
             raise Rejected(BAD_HANDLE, told) from error
-        acts = self._endpoint.brokers.get(handle.broker_name)
-        if acts is not None:
+        services = self._endpoint.brokers.get(handle.broker_name)
+        if services is not None:
             first = Hidden(call.client, group, name, receipt.queue_id, receipt.offset, handle)
-            if self._is_good(call, acts, acts.renewals.current(first)):
-                return acts, first, receipt.commit_log_offset
+            if self._is_good(call, services, services.renewals.current(first)):
+                return services, first, receipt.commit_log_offset
         told = f"receipt handle {text[:200]!r} has run out, or is of another group or topic"
         raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, told)
 
-    def _is_good(self, call: Call, acts: Acts, one: Hidden) -> bool:
+    def _is_good(self, call: Call, services: BrokerServices, one: Hidden) -> bool:
         """Say whether a handle may be used; RocketMQ's proxy 5.3.3 looks at its time only."""
         if not self._endpoint.codes.is_strict:
-            return acts.acks.is_open(one)
+            return services.acks.is_open(one)
         ends_ms = one.handle.pop_time_ms + one.handle.invisible_ms
-        return call.rpc is Rpc.FORWARD_TO_DEAD_LETTER_QUEUE or ends_ms > acts.clock.now_ms
+        return call.rpc is Rpc.FORWARD_TO_DEAD_LETTER_QUEUE or ends_ms > services.clock.now_ms
 
 
 def _found(popped: Popped, pop: Pop, broker: str) -> Iterator[_Found]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from attrs import define
 
 from embedded_broker.core.guards import Action, group_resource, topic_resource
-from embedded_broker.grpc.acts import Acts, Brokers
+from embedded_broker.grpc.broker_services import Brokers, BrokerServices
 from embedded_broker.grpc.call import Asked, Call
 from embedded_broker.grpc.endpoint import GrpcEndpoint
 from embedded_broker.grpc.incoming import Names
@@ -30,9 +30,9 @@ ALL_QUEUES: Final = -1
 
 def create_topic(brokers: Brokers, name: str) -> None:
     """Create a topic that takes messages of every type, on all brokers. Under the door."""
-    for acts in brokers.values():
+    for services in brokers.values():
         wanted = TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
-        acts.administration.settings.put_topic(wanted, MIXED, by_owner=True)
+        services.administration.settings.put_topic(wanted, MIXED, by_owner=True)
 
 
 QUEUES: Final = 4
@@ -63,12 +63,12 @@ class RouteCalls:
 
     def _route(self, call: Call, name: str) -> Any:
         answer = self._endpoint.v2.QueryRouteResponse(status=self._endpoint.out.ok())
-        for data, acts in self._held(name):
-            topic = acts.topics.get(name)
+        for data, services in self._held(name):
+            topic = services.topics.get(name)
             types = () if topic is None else accepted_types(topic)
             for number, permission in enumerate(permissions(data)):
                 queue = answer.message_queues.add()
-                self._fill(queue, call, acts.broker_name, permission)
+                self._fill(queue, call, services.broker_name, permission)
                 queue.id = number
                 queue.accept_message_types.extend(types)
         return answer
@@ -82,20 +82,20 @@ class RouteCalls:
 
     def _assign(self, call: Call, name: str, group: str) -> Any:
         answer = self._endpoint.v2.QueryAssignmentResponse(status=self._endpoint.out.ok())
-        for data, acts in self._held(name):
+        for data, services in self._held(name):
             if not data.perm & PERM_READ:
                 continue
-            settings = acts.groups.get(group)
+            settings = services.groups.get(group)
             in_order = settings is not None and bool(settings.consume_message_orderly)
             for number in range(data.read_queue_nums) if in_order else (ALL_QUEUES,):
                 queue = answer.assignments.add().message_queue
-                self._fill(queue, call, acts.broker_name, Permission.READ_WRITE)
+                self._fill(queue, call, services.broker_name, Permission.READ_WRITE)
                 queue.id = number
         if not answer.assignments:
             raise Rejected(RpcStatus.FORBIDDEN, f"no queue of topic[{name}] may be read")
         return answer
 
-    def _held(self, name: str) -> list[tuple[QueueData, Acts]]:
+    def _held(self, name: str) -> list[tuple[QueueData, BrokerServices]]:
         """Give what each broker here has of a topic; refuses a topic that nobody has."""
         brokers = self._endpoint.brokers
         if self._auto_create and not any(brokers.with_topic(name)):

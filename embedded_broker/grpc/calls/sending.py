@@ -16,7 +16,7 @@ from embedded_broker.core.guards import Action, topic_resource
 from embedded_broker.core.incoming import Incoming, Outcome, Terms
 from embedded_broker.core.refusals import Reason
 from embedded_broker.core.transactions.ending import NOT_FOUND, Ending
-from embedded_broker.grpc.acts import Acts
+from embedded_broker.grpc.broker_services import BrokerServices
 from embedded_broker.grpc.call import Asked, Call
 from embedded_broker.grpc.calls.routes import create_topic
 from embedded_broker.grpc.checks import check_delivery
@@ -99,27 +99,29 @@ class SendCalls:
         return Asked(partial(self._send, call, topic, sent), action, (topic_resource(topic),))
 
     def _send(self, call: Call, topic: str, sent: Sequence[Sent]) -> Any:
-        acts, queue_id = self._choose(topic, sent)
-        config = acts.topics.get(topic)
+        services, queue_id = self._choose(topic, sent)
+        config = services.topics.get(topic)
         for one in sent:
             if one.deliver_at_ms is not None:
-                longest_ms = acts.config.int("maxDelayTimeMills")
-                check_delivery(one.deliver_at_ms, acts.clock.now_ms, longest_ms)
+                longest_ms = services.config.int("maxDelayTimeMills")
+                check_delivery(one.deliver_at_ms, services.clock.now_ms, longest_ms)
             problem = config and type_problem(config, one.properties, start_deliver=True)
             if problem is not None:
                 raise Rejected(RpcStatus.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, str(problem))
         is_batch = len(sent) > 1
         incoming = _batch(topic, queue_id, sent) if is_batch else sent[0].incoming(queue_id)
-        (outcome,) = acts.produce([incoming], call.client)
+        (outcome,) = services.produce([incoming], call.client)
         if not outcome.is_stored:
             raise Rejected(
                 self._endpoint.codes.of_outcome(outcome),
                 outcome.remark or "the message is not stored",
             )
         finish = partial(self._stored, sent, outcome)
-        return self._endpoint.answer_when_durable(call, acts.durability, outcome.synced_at, finish)
+        return self._endpoint.answer_when_durable(
+            call, services.durability, outcome.synced_at, finish
+        )
 
-    def _choose(self, topic: str, sent: Sequence[Sent]) -> tuple[Acts, int]:
+    def _choose(self, topic: str, sent: Sequence[Sent]) -> tuple[BrokerServices, int]:
         """Give broker and queue for messages; refuses where none takes them."""
         brokers = self._endpoint.brokers
         if not any(brokers.with_topic(topic)):
@@ -167,11 +169,11 @@ class SendCalls:
         resolutions = (TransactionResolution.COMMIT, TransactionResolution.ROLLBACK)
         if request.resolution not in resolutions:
             return answer  # not known yet: the broker asks again
-        for acts in self._endpoint.brokers.values():
-            half = acts.transactions.find_open(request.transaction_id)
-            if half is None or self._is_forgotten(acts, half):
+        for services in self._endpoint.brokers.values():
+            half = services.transactions.find_open(request.transaction_id)
+            if half is None or self._is_forgotten(services, half):
                 continue
-            acts.endings.check_role()
+            services.endings.check_role()
             ending = Ending(
                 topic,
                 half.commit_log_offset,
@@ -179,14 +181,14 @@ class SendCalls:
                 commits=request.resolution == TransactionResolution.COMMIT,
                 was_asked=request.source == TransactionSource.SOURCE_SERVER_CHECK,
             )
-            acts.endings.end(ending, self._endpoint.caller(call))
+            services.endings.end(ending, self._endpoint.caller(call))
             return answer
         told = f"{NOT_FOUND}: transaction {request.transaction_id} of topic[{topic}] is not open"
         raise Rejected(RpcStatus.INTERNAL_SERVER_ERROR, told)
 
-    def _is_forgotten(self, acts: Acts, half: MessageRecord) -> bool:
+    def _is_forgotten(self, services: BrokerServices, half: MessageRecord) -> bool:
         """Say whether RocketMQ's proxy 5.3.3 would know no more of a half message."""
-        age_ms = acts.clock.now_ms - half.store_timestamp
+        age_ms = services.clock.now_ms - half.store_timestamp
         return self._endpoint.codes.is_strict and age_ms > REMEMBERED_MS
 
     # -- recall -------------------------------------------------------------------------------
@@ -202,9 +204,9 @@ class SendCalls:
         return Asked(act, Action.PUB, (topic_resource(topic),))
 
     def _recall(self, call: Call, topic: str, handle: RecallHandle) -> Any:
-        acts = self._endpoint.brokers.get(handle.broker_name)
-        config = None if acts is None else acts.topics.get(topic)
-        if acts is None or config is None:
+        services = self._endpoint.brokers.get(handle.broker_name)
+        config = None if services is None else services.topics.get(topic)
+        if services is None or config is None:
             told = f"topic[{topic}] of broker[{handle.broker_name}] is not here"
             raise Rejected(UNKNOWN_TOPIC, told)
         kind = (config.attributes or {}).get(ATTRIBUTE, NORMAL)
@@ -212,7 +214,7 @@ class SendCalls:
             told = f"a message of topic[{topic}] cannot be recalled: its {ATTRIBUTE} is {kind}"
             raise Rejected(RpcStatus.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, told)
         text = call.request.recall_handle
-        recalled = acts.recalls.recall(topic, text, topic, call.client)
+        recalled = services.recalls.recall(topic, text, topic, call.client)
 
         def finish(late: Reason | None) -> Any:
             code = RpcStatus.OK if late is None else self._endpoint.codes.of_reason(late)
@@ -220,7 +222,9 @@ class SendCalls:
             v2 = self._endpoint.v2
             return v2.RecallMessageResponse(status=status, message_id=recalled.unique_key)
 
-        return self._endpoint.answer_when_durable(call, acts.durability, recalled.synced_at, finish)
+        return self._endpoint.answer_when_durable(
+            call, services.durability, recalled.synced_at, finish
+        )
 
 
 def _batch(topic: str, queue_id: int, sent: Sequence[Sent]) -> Incoming:

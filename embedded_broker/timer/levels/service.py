@@ -10,7 +10,7 @@ level; a crash repeats what was delivered since the last save.
 With `enableScheduleAsyncDeliver` a level goes on before its last put is durable.
 
 Read on: `timer/admission.py` for the way in, `rocketmq_py/protocol/delay.py` for the level table,
-`lanes.py` for puts that are not answered yet.
+`unanswered_puts.py` for puts that are not answered yet.
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.places import destination
+from embedded_broker.store.queue_names import destination
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.delivery import Bridge, LatePut, RetryWait
-from embedded_broker.timer.levels.lanes import Flight, LevelLane
 from embedded_broker.timer.levels.listing import LevelSource, LevelStart, LevelTally
+from embedded_broker.timer.levels.unanswered_puts import Flight, UnansweredPuts
 from embedded_broker.timer.listing import Walk, Wanted
 from rocketmq_py.clock import Clock
 from rocketmq_py.logs import get_logger
@@ -98,7 +98,7 @@ class ScheduleMessageService:
         self._waits_for_sync = config.text("flushDiskType") == "SYNC_FLUSH"
         self._next: dict[int, int] = {}
         """The entry each level looks at; beyond its offset by the puts that are not answered."""
-        self._lanes: dict[int, LevelLane] = {}
+        self._unanswered: dict[int, UnansweredPuts] = {}
         self._look_at_ms: dict[int, int] = {}
         self._looks_by_session: set[int] = set()
         self._heads: dict[int, _Head] = {}
@@ -158,13 +158,13 @@ class ScheduleMessageService:
 
     def settle(self) -> None:
         """Take every answer that is there: the offsets then say what is delivered."""
-        for level in self._lanes:
+        for level in self._unanswered:
             self._settle(level, self._clock.now_ms)
 
     def go_on(self) -> None:
         """Deliver again, from the saved offsets on."""
         self._is_held = False
-        self._lanes.clear()
+        self._unanswered.clear()
         self._retries.clear()
         self._look_at_ms.clear()
         now_ms = self._clock.now_ms
@@ -235,7 +235,7 @@ class ScheduleMessageService:
     @property
     def is_waiting(self) -> bool:
         """Whether answers of puts are missing, or were not looked at yet."""
-        return any(self._lanes.values())
+        return any(self._unanswered.values())
 
     def waiting_from(self) -> dict[int, int]:
         """Give the first queue offset of each level that still waits."""
@@ -309,8 +309,8 @@ class ScheduleMessageService:
     def _deliver(self, level: int, now_ms: int) -> bool:
         """Deliver the head of a level and go on to the next; a put that fails stays the head."""
         self._retries.pop(level, None)
-        lane = self._lanes.get(level)
-        if lane is not None and not self._has_room(lane):
+        puts = self._unanswered.get(level)
+        if puts is not None and not self._has_room(puts):
             self._wait_before_retry(level, now_ms)
             return False
         offset_py = self._heads[level].offset_py
@@ -320,14 +320,14 @@ class ScheduleMessageService:
             answer = self._put(message)
             stored = isinstance(answer, PutResult) and answer.ok
             if self._is_async or isinstance(answer, LatePut):
-                lane = self._lane(level)
-                lane.add(Flight(self._next[level], offset_py, answer))
+                puts = self._puts_of(level)
+                puts.add(Flight(self._next[level], offset_py, answer))
             elif not stored:
                 _LOG.warning("delay level %d: put failed: %s", level, answer.remark)
                 self._wait_before_retry(level, now_ms)
                 return False
         self._next[level] += 1
-        if lane is None:
+        if puts is None:
             self._note_move(now_ms)
         else:
             self._settle(level, now_ms)
@@ -346,18 +346,18 @@ class ScheduleMessageService:
 
     # --- answers that come later ---------------------------------------------------------------
 
-    def _lane(self, level: int) -> LevelLane:
-        lane = self._lanes.get(level)
-        if lane is None:
-            lane = LevelLane(is_durable=self._is_durable, put_again=self._put_again)
-            self._lanes[level] = lane
-        return lane
+    def _puts_of(self, level: int) -> UnansweredPuts:
+        puts = self._unanswered.get(level)
+        if puts is None:
+            puts = UnansweredPuts(is_durable=self._is_durable, put_again=self._put_again)
+            self._unanswered[level] = puts
+        return puts
 
-    def _has_room(self, lane: LevelLane) -> bool:
+    def _has_room(self, puts: UnansweredPuts) -> bool:
         """Say whether the level may go on; without asynchronous delivery one put at a time."""
         if not self._is_async:
-            return not lane
-        return lane.has_room(
+            return not puts
+        return puts.has_room(
             pending_limit=self._config.int("scheduleAsyncDeliverMaxPendingLimit"),
             resends_limit=self._resends_limit,
         )
@@ -373,15 +373,15 @@ class ScheduleMessageService:
 
     def _put_again(self, offset_py: int) -> PutResult | LatePut | None:
         if self._store.record(offset_py) is None:
-            return None  # counted once, when the lane gives it up
+            return None  # counted once, when it is given up
         message = self._message(offset_py)
         return None if message is None else self._put(message)
 
     def _settle(self, level: int, now_ms: int, given_up: int | None = None) -> None:
         """Move the level's offset behind what is surely stored, or was given up."""
-        lane = self._lanes[level]
-        behind = lane.settle()
-        if not lane:
+        puts = self._unanswered[level]
+        behind = puts.settle()
+        if not puts:
             behind = self._next[level]
         elif behind is None:
             behind = given_up
@@ -395,11 +395,11 @@ class ScheduleMessageService:
         if not self._running:
             return
         try:
-            if level not in self._lanes:
+            if level not in self._unanswered:
                 return  # another life of the level began since
             given_up = None
             if not self._is_held:
-                given_up = self._lanes[level].repeat(resends_limit=self._resends_limit)
+                given_up = self._unanswered[level].repeat(resends_limit=self._resends_limit)
             if given_up is not None:
                 self.skipped["unreadable"] += 1
             self._settle(level, now_ms, given_up)
@@ -408,7 +408,7 @@ class ScheduleMessageService:
             self._plan_look(level, now_ms)
 
     def _plan_look(self, level: int, now_ms: int) -> None:
-        wait_ms = self._lanes[level].wait_ms() if level in self._lanes else None
+        wait_ms = self._unanswered[level].wait_ms() if level in self._unanswered else None
         if wait_ms is None or level in self._look_at_ms or level in self._looks_by_session:
             return
         if self._waits_for_sync and self.request_flush is not None:
@@ -461,7 +461,7 @@ class ScheduleMessageService:
                 self._heads[level] = _Head(deliver_ms, offset_py)
                 break
             self._next[level] += 1
-        if not self._lanes.get(level):
+        if not self._unanswered.get(level):
             self._offsets[level] = self._next[level]
 
     def _wait_before_retry(self, level: int, now_ms: int) -> None:

@@ -15,8 +15,8 @@ clocks, releases. After the dispatch rule of the time-sliced design:
 The current second itself is not fired yet, so it belongs to the second row. A mark goes the way of
 its victim: into the delete set of a second in memory, and as a tombstone into the slice's log.
 
-Read on: `cells.py` for a slice in memory, `course.py` for when one is loaded, `fire.py` for the way
-out.
+Read on: `cells.py` for a slice in memory, `advance.py` for when one is loaded, `fire.py` for the
+way out.
 """
 
 from enum import Enum

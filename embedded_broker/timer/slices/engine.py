@@ -50,8 +50,8 @@ from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import UnsettledMarks
 from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
 from embedded_broker.timer.run import TimerRuns
+from embedded_broker.timer.slices.advance import SliceAdvance
 from embedded_broker.timer.slices.change import SliceChanges, find_copies
-from embedded_broker.timer.slices.course import SliceCourse
 from embedded_broker.timer.slices.dcommit_log import folder_of
 from embedded_broker.timer.slices.dispatch import Inbound, SliceDispatchService, SlicePreloadService
 from embedded_broker.timer.slices.fire import SliceFireService
@@ -123,7 +123,7 @@ class SlicedTimerStore(TimerEngine):
         self._preload = SlicePreloadService(state)
         self._fire = SliceFireService(state, config)
         self._flush = SliceFlushService(state, fs, self._file)
-        self._course = SliceCourse(state, self._preload, self._fire, self._flush)
+        self._course = SliceAdvance(state, self._preload, self._fire, self._flush)
         services = (self._dispatch, self._preload, self._fire, self._flush)
         self.stages: dict[str, Stage[SliceState]] = {stage.name: stage for stage in services}
         """The services by name."""

@@ -1,6 +1,7 @@
 """The first half of the pipeline: from the timer topic into the wheel.
 
-Answers: which slot a message goes to, when it hops instead, and when it is too late for the wheel.
+Answers: which slot a message goes to, when it hops (rolls, in the original) instead, and when it
+is too late for the wheel.
 Must not know: the order of the stages, clocks. After `TimerEnqueueGetService`,
 `TimerEnqueuePutService` and `doEnqueue` of the original.
 

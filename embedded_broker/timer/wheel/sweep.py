@@ -1,4 +1,4 @@
-"""The quick way over a stretch of time in which few timers share a slot.
+"""Release of many slots in one pass, where a jump of the clock passes slots with few timers.
 
 Answers: how a jump of the clock passes many slots in one pass: each is loaded and its timers leave
 as copies of one write, with the times that they would have if the clock had stopped at each. Must

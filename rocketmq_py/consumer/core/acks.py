@@ -120,7 +120,7 @@ class Acks:
             else:
                 what = f"group {self._group}: acks of {len(acks)} messages of {topic}"
                 name = acks[0].receipt.handle.broker_name
-                self._engine.absences.failed(name, what, error)
+                self._engine.unreachable.failed(name, what, error)
         for ack in acks:
             ack.ended()
         self._ended(broker)

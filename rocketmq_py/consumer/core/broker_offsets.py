@@ -55,6 +55,6 @@ class BrokerOffsets(OffsetTable):
                     self._calls.store_offset(queue, value)
                 except RocketMQError as error:
                     what = f"writing offset {value} of {queue}"
-                    self._engine.absences.failed(queue.broker_name, what, error)
+                    self._engine.unreachable.failed(queue.broker_name, what, error)
                 else:
                     known.written = value

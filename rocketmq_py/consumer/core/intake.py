@@ -197,14 +197,14 @@ class Intake:
             logger.exception("group %s: answer for %s not understood", self._group, lane.queue)
             self._failed(lane, error)
         else:
-            if self._engine.absences:
+            if self._engine.unreachable:
                 self._tell_presence(lane, broker_id)
             lane.forgotten = 0
             self._take(lane, fetched)
 
     def _tell_presence(self, lane: Lane, broker_id: int) -> None:
         find = self._engine.routes.broker_address
-        self._engine.absences.answered(find(lane.queue.broker_name, broker_id=broker_id))
+        self._engine.unreachable.answered(find(lane.queue.broker_name, broker_id=broker_id))
 
     def _take(self, lane: Lane, fetched: Fetched) -> None:
         pause_ms = 0.0 if fetched.problem is not None else self._pause_ms(lane, fetched)
@@ -253,7 +253,7 @@ class Intake:
     def _tell(self, queue: MessageQueue, what: str, problem: str) -> None:
         """Log a nonsense of a queue's broker, once a minute for each ``what``."""
         what = f"group {self._group}: {what}"
-        self._engine.absences.failed(queue.broker_name, what, RocketMQError(problem))
+        self._engine.unreachable.failed(queue.broker_name, what, RocketMQError(problem))
 
     def _moved(self, lane: Lane, fetched: Fetched, pause_ms: float) -> None:
         """Give the lane back whose offset is corrected; it is taken afresh, now or later."""
@@ -282,7 +282,7 @@ class Intake:
             return
         wait_ms = self._settings.pull_time_delay_millis_when_exception
         what = f"group {self._group}: pull of {lane.queue} at offset {lane.next_offset}"
-        self._engine.absences.failed(lane.queue.broker_name, what, error)
+        self._engine.unreachable.failed(lane.queue.broker_name, what, error)
         if lacks_queue(error):
             self._engine.look_again_soon(lane.queue.topic)
         if code == ResponseCode.TOPIC_NOT_EXIST:

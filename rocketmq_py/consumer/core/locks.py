@@ -52,7 +52,7 @@ class QueueLocks:
     """Locks of one member of a group. Every method may be called by any thread; none raises.
 
     `lock` and `renew` wait for brokers, up to `LOCK_TIMEOUT_MS`. What a broker does not answer, or
-    refuses, is reported through the client's ``absences``. No broker is asked for a queue that
+    refuses, is reported through the client's ``unreachable``. No broker is asked for a queue that
     ``needs_none``, because it is popped: what lies there is given to one member at a time anyway.
     It is held from `lock` on, until it is given back or doubted.
     """
@@ -222,7 +222,7 @@ class QueueLocks:
                 self._failed(code, broker_name, queues[broker_name], told)
             else:
                 address, agreed[broker_name] = told
-                self._engine.absences.answered(address)
+                self._engine.unreachable.answered(address)
         return agreed
 
     def _question(
@@ -249,7 +249,7 @@ class QueueLocks:
     ) -> None:
         verb = "locking" if code == RequestCode.LOCK_BATCH_MQ else "unlocking"
         what = f"{verb} {_named(queues)} for group {self._group}"
-        self._engine.absences.failed(broker_name, what, error)
+        self._engine.unreachable.failed(broker_name, what, error)
 
 
 def _master(broker_name: str, queues: Collection[MessageQueue]) -> Broker:

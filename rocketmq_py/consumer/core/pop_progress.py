@@ -196,7 +196,7 @@ class Receipts(Unguarded):
                 logger.debug("group %s: message %s came again before", self._group, message.msg_id)
         except Exception as error:  # noqa: BLE001 - of hooks and peers too; the message comes again
             what = f"group {self._group}: hiding message {message.msg_id} for {delay_ms} ms"
-            self._engine.absences.failed(lane.queue.broker_name, what, error)
+            self._engine.unreachable.failed(lane.queue.broker_name, what, error)
         finally:
             lane.remove([message])
 

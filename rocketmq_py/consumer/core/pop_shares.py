@@ -100,7 +100,7 @@ class ByBroker:
             if before is not None and not before.listed:  # once is what follows from a heartbeat
                 problem = RocketMQError("its broker assigns no queues to a group that it lost")
                 what = f"group {self._group}: assignment of {topic}"
-                self._engine.absences.failed(topic, what, problem)
+                self._engine.unreachable.failed(topic, what, problem)
             mine = before or Mine([])
             mine = mine._replace(listed=False)
         else:

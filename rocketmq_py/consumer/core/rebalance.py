@@ -164,7 +164,7 @@ class Rebalancer:
                 except RocketMQError as error:
                     if not self._stopped:  # else it has left: the broker knows nothing of it
                         what = f"group {self._group}: rebalance of {topic}"
-                        self._engine.absences.failed(topic, what, error)
+                        self._engine.unreachable.failed(topic, what, error)
                     self._announced = False  # the broker may have forgotten this client
                     settled = False
                 if not settled:
@@ -362,7 +362,7 @@ class Rebalancer:
                     fresh += self._taken(queue)
                 except RocketMQError as error:
                     what = f"group {self._group}: asking for the first offset of {queue}"
-                    self._engine.absences.failed(queue.broker_name, what, error)
+                    self._engine.unreachable.failed(queue.broker_name, what, error)
                     if isinstance(error, RemotingException):
                         break  # the next one would wait for the same broker
         finally:

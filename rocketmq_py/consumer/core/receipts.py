@@ -184,7 +184,7 @@ class HeldReceipt:
         except Exception as error:  # noqa: BLE001 - as above, and what hooks and peers do else
             what = f"keeping message {self.receipt.offset} of {self.receipt.topic} hidden"
             broker_name = self.receipt.handle.broker_name
-            self._terms.engine.absences.failed(broker_name, what, error)
+            self._terms.engine.unreachable.failed(broker_name, what, error)
             self._settle()
             left_ms = (self.expires_at - self._terms.now()) * 1000
             self._renew_in(max(ASK_AGAIN_MS, left_ms / 2))

@@ -159,7 +159,7 @@ class Receiving:
         fetched = pops.read(lane, answer)
         if fetched.problem is not None:
             what = f"group {self._group}: a pop of {lane.queue}"
-            self._engine.absences.failed(lane.queue.broker_name, what, fetched.problem)
+            self._engine.unreachable.failed(lane.queue.broker_name, what, fetched.problem)
         unpacked = Bodies(self._limits).unpacked(fetched.messages)
         for message, error in unpacked.refused:
             logger.warning(

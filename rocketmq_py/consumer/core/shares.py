@@ -134,7 +134,7 @@ class SharedByStrategy:
                 f"is asked again, with pauses up to {UNLISTED_WAIT_MAX_MS / 1000:g} s",
                 address=self._calls.informant,
             )
-            self._engine.absences.failed(topic, f"group {self._group}: joining", problem)
+            self._engine.unreachable.failed(topic, f"group {self._group}: joining", problem)
         if now >= due:
             self._unlisted[topic] = (now + wait_ms / 1000, min(wait_ms * 2, UNLISTED_WAIT_MAX_MS))
         return False

@@ -38,7 +38,7 @@ from rocketmq_py.protocol.json_text import dumps
 class AdminBrokerProcessor:
     """Options, tables, queue offsets and queue locks."""
 
-    _acts: Administration
+    _administration: Administration
     _store: MessageStore
     _locks: QueueLocks
     _session: Session
@@ -68,16 +68,18 @@ class AdminBrokerProcessor:
         """
         text = request.command.body.decode("utf-8", "replace")
         yield None
-        without_effect = self._acts.settings.update_options(text)
+        without_effect = self._administration.settings.update_options(text)
         remark = f"no effect here: {', '.join(without_effect)}" if without_effect else None
         return request.command.answer(ResponseCode.SUCCESS, remark)
 
     def show_options(self, request: Request) -> RemotingCommand:
         """26: every option with its value, and how often options were changed."""
-        lines = [f"{name}={value}\n" for name, value in self._acts.settings.options().items()]
+        lines = [
+            f"{name}={value}\n" for name, value in self._administration.settings.options().items()
+        ]
         return request.command.answer(
             ResponseCode.SUCCESS,
-            ext_fields={"version": dumps(self._acts.settings.options_version()).decode()},
+            ext_fields={"version": dumps(self._administration.settings.options_version()).decode()},
             body="".join(lines).encode(),
         )
 
@@ -86,7 +88,7 @@ class AdminBrokerProcessor:
     def topic_stats(self, request: Request) -> Work:
         """202: bounds and last store time of every queue of a topic; unknown topic: 17."""
         header = GetTopicStatsInfoRequestHeader.from_ext(request.command.ext_fields)
-        table = yield from self._acts.offsets.topic_stats(header.topic)
+        table = yield from self._administration.offsets.topic_stats(header.topic)
         body = yield table.encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
@@ -96,7 +98,7 @@ class AdminBrokerProcessor:
         topics = [name for name in (header.topic_list or "").split(";") if name]
         if not topics and header.topic:
             topics = [header.topic]
-        stats = yield from self._acts.offsets.progress(header.consumer_group, topics)
+        stats = yield from self._administration.offsets.progress(header.consumer_group, topics)
         body = yield stats.encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
@@ -105,7 +107,7 @@ class AdminBrokerProcessor:
     def search_offset(self, request: Request) -> RemotingCommand:
         """29: the offset for a store time."""
         header = SearchOffsetRequestHeader.from_ext(request.command.ext_fields)
-        offset = self._acts.offsets.search(
+        offset = self._administration.offsets.search(
             header.topic, header.queue_id, header.timestamp, header.boundary_type
         )
         return _offset(request, offset)
@@ -132,7 +134,7 @@ class AdminBrokerProcessor:
         Before 5.3: a group without an offset in every queue 1, nobody online 206.
         """
         header = ResetOffsetRequestHeader.from_ext(request.command.ext_fields)
-        offsets = yield from self._acts.offsets.reset_to_time(
+        offsets = yield from self._administration.offsets.reset_to_time(
             header.group,
             header.topic,
             header.timestamp,

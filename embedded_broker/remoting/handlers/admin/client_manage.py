@@ -31,7 +31,7 @@ from rocketmq_py.protocol.headers.consume import (
 class ClientManageProcessor:
     """Hands over what clients say of themselves, and what a consumer asks before it pulls."""
 
-    _acts: Administration
+    _administration: Administration
     _filters: Filters
     _takes_fingerprints: bool
     _endpoint: Endpoint
@@ -57,7 +57,7 @@ class ClientManageProcessor:
         subscriptions = (one.subscription_data_set for one in data.consumer_data_set)
         if any(len(one.sub_string) > LONG for each in subscriptions for one in each):
             yield elsewhere
-        is_outdated = yield from self._acts.clients.heartbeat(
+        is_outdated = yield from self._administration.clients.heartbeat(
             request.connection,
             data,
             command.language,
@@ -73,7 +73,7 @@ class ClientManageProcessor:
     def unregister(self, request: Request) -> RemotingCommand:
         """35: a client leaves one producer group or one consumer group."""
         header = UnregisterClientRequestHeader.from_ext(request.command.ext_fields)
-        self._acts.clients.unregister(
+        self._administration.clients.unregister(
             request.connection,
             producer_group=header.producer_group,
             consumer_group=header.consumer_group,
@@ -92,13 +92,13 @@ class ClientManageProcessor:
     def consumers_of_group(self, request: Request) -> RemotingCommand:
         """38: the client ids of a group's members in order of arrival; nobody there: 1."""
         header = GetConsumerListByGroupRequestHeader.from_ext(request.command.ext_fields)
-        body = ConsumerList(self._acts.clients.client_ids(header.consumer_group)).encode()
+        body = ConsumerList(self._administration.clients.client_ids(header.consumer_group)).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def query_offset(self, request: Request) -> RemotingCommand:
         """14: the committed offset, else 0 or 22; a caller may say setZeroIfNotFound=false."""
         header = QueryConsumerOffsetRequestHeader.from_ext(request.command.ext_fields)
-        offset = self._acts.offsets.query(
+        offset = self._administration.offsets.query(
             header.consumer_group,
             header.topic,
             header.queue_id,
@@ -112,7 +112,7 @@ class ClientManageProcessor:
         While a reset waits the answer is 0, too, with a remark.
         """
         header = UpdateConsumerOffsetRequestHeader.from_ext(request.command.ext_fields)
-        remark = self._acts.offsets.commit(
+        remark = self._administration.offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )
         return request.command.answer(ResponseCode.SUCCESS, remark)

@@ -34,7 +34,7 @@ _MANY: Final = 500
 class ConnectionsProcessor:
     """Tables of clients, and questions to them."""
 
-    _acts: Administration
+    _administration: Administration
     _endpoint: Endpoint
 
     def register(self) -> None:
@@ -52,7 +52,7 @@ class ConnectionsProcessor:
     def consumers(self, request: Request) -> Work:
         """203: who is connected in a group and to what it subscribes; nobody: 206."""
         header = GetConsumerConnectionListRequestHeader.from_ext(request.command.ext_fields)
-        table = self._acts.clients.consumer_connections(header.consumer_group)
+        table = self._administration.clients.consumer_connections(header.consumer_group)
         if len(table.subscription_table) + len(table.connection_set) > _MANY:
             yield elsewhere
         body = yield table.encode
@@ -61,12 +61,12 @@ class ConnectionsProcessor:
     def producers(self, request: Request) -> RemotingCommand:
         """204: who is connected in a producer group; nobody: 1."""
         header = GetProducerConnectionListRequestHeader.from_ext(request.command.ext_fields)
-        body = self._acts.clients.producer_connections(header.producer_group).encode()
+        body = self._administration.clients.producer_connections(header.producer_group).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def all_producers(self, request: Request) -> Work:
         """328: who is connected in which producer group."""
-        table = self._acts.clients.producers()
+        table = self._administration.clients.producers()
         if len(table.data) > _MANY:
             yield elsewhere
         body = yield table.encode
@@ -83,12 +83,12 @@ class ConnectionsProcessor:
             answer = request.command.answer(ResponseCode.SUCCESS, body=body)
             self._endpoint.answer(request, answer)
 
-        self._acts.relays.offsets(header.group, header.topic, header.client_addr, tell)
+        self._administration.relays.offsets(header.group, header.topic, header.client_addr, tell)
 
     def running_info(self, request: Request) -> None:
         """307: how a member says that it is; not there: 1, no answer in time: 207."""
         header = GetConsumerRunningInfoRequestHeader.from_ext(request.command.ext_fields)
-        self._acts.relays.running_info(
+        self._administration.relays.running_info(
             header.consumer_group,
             header.client_id,
             partial(self._tell, request),
@@ -99,7 +99,7 @@ class ConnectionsProcessor:
         """309: let a member consume a message now; not there: 1, no answer in time: 207."""
         fields = request.command.ext_fields
         header = ConsumeMessageDirectlyResultRequestHeader.from_ext(fields)
-        self._acts.relays.consume(
+        self._administration.relays.consume(
             header.consumer_group,
             header.client_id or "",
             header.msg_id or "",

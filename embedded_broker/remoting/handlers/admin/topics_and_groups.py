@@ -48,7 +48,7 @@ _MANY: Final = 500
 class TopicsAndGroupsProcessor:
     """Settings of topics and groups."""
 
-    _acts: Administration
+    _administration: Administration
     _has_static_topics: bool
 
     def register(self, endpoint: Endpoint) -> None:
@@ -88,26 +88,26 @@ class TopicsAndGroupsProcessor:
             topic_sys_flag=header.topic_sys_flag or 0,
             order=header.order,
         )
-        self._acts.settings.put_topic(wanted, header.attributes)
+        self._administration.settings.put_topic(wanted, header.attributes)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def topic(self, request: Request) -> RemotingCommand:
         """351: the settings of a topic; unknown: 17."""
         header = GetTopicConfigRequestHeader.from_ext(request.command.ext_fields)
-        body = self._acts.settings.topic(header.topic).encode()
+        body = self._administration.settings.topic(header.topic).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def put_topics(self, request: Request) -> Work:
         """18: create topics or change them; the first that is refused ends it."""
         wanted: TopicConfigs = yield partial(TopicConfigs.decode, request.command.body)
         for topic in wanted.topic_config_list:
-            self._acts.settings.put_topics([topic])
+            self._administration.settings.put_topics([topic])
             yield None
         return request.command.answer(ResponseCode.SUCCESS)
 
     def topics(self, request: Request) -> Work:
         """21: every topic, with the version of the table."""
-        settings = self._acts.settings
+        settings = self._administration.settings
         table = TopicConfigTable(
             data_version=DataVersion.from_document(settings.topics_version()),
             topic_config_table=settings.topics(),
@@ -123,23 +123,23 @@ class TopicsAndGroupsProcessor:
 
     def system_topics(self, request: Request) -> RemotingCommand:
         """305: the topics that nobody may create or delete."""
-        body = TopicList(self._acts.settings.system_topics()).encode()
+        body = TopicList(self._administration.settings.system_topics()).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def delete_topic(self, request: Request) -> RemotingCommand:
         """215: delete a topic with its messages; a system topic is 1 or 29 by profile."""
         header = DeleteTopicRequestHeader.from_ext(request.command.ext_fields)
-        self._acts.removals.topic(header.topic)
+        self._administration.removals.topic(header.topic)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def clean_unused(self, request: Request) -> RemotingCommand:
         """316: take away what came for topics after their end."""
-        self._acts.removals.messages_without_topic()
+        self._administration.removals.messages_without_topic()
         return request.command.answer(ResponseCode.SUCCESS)
 
     def delete_expired(self, request: Request) -> RemotingCommand:
         """329: let old files go, whatever the hour."""
-        self._acts.removals.old_messages()
+        self._administration.removals.old_messages()
         return request.command.answer(ResponseCode.SUCCESS)
 
     def clean_queues(self, request: Request) -> RemotingCommand:
@@ -152,26 +152,26 @@ class TopicsAndGroupsProcessor:
         """200: create the settings of a consumer group or replace them."""
         if request.command.body:
             group = yield partial(SubscriptionGroupConfig.decode, request.command.body)
-            self._acts.settings.put_group(group)
+            self._administration.settings.put_group(group)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def group(self, request: Request) -> RemotingCommand:
         """352: the settings of a group, which is made if that is allowed; else 26."""
         header = GetSubscriptionGroupConfigRequestHeader.from_ext(request.command.ext_fields)
-        body = self._acts.settings.group(header.group).encode()
+        body = self._administration.settings.group(header.group).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def put_groups(self, request: Request) -> Work:
         """225: create groups or replace their settings; the first that is refused ends it."""
         wanted = yield partial(SubscriptionGroupConfigs.decode, request.command.body)
         for group in wanted.group_config_list:
-            self._acts.settings.put_group(group)
+            self._administration.settings.put_group(group)
             yield None
         return request.command.answer(ResponseCode.SUCCESS)
 
     def groups(self, request: Request) -> Work:
         """201: every group, with the version of the table."""
-        settings = self._acts.settings
+        settings = self._administration.settings
         table = SubscriptionGroupTable(
             data_version=DataVersion.from_document(settings.groups_version()),
             forbidden_table=settings.forbidden(),
@@ -186,12 +186,14 @@ class TopicsAndGroupsProcessor:
         """207: delete a group; its offsets too under removeOffset (4.9) or cleanOffset (5.x)."""
         header = DeleteSubscriptionGroupRequestHeader.from_ext(request.command.ext_fields)
         with_offsets = header.remove_offset or header.clean_offset
-        self._acts.removals.group(header.group_name, with_offsets=with_offsets)
+        self._administration.removals.group(header.group_name, with_offsets=with_offsets)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def may_read(self, request: Request) -> RemotingCommand:
         """353: forbid a group to read a topic or allow it, and tell whether it may."""
         header = UpdateGroupForbiddenRequestHeader.from_ext(request.command.ext_fields)
-        may = self._acts.settings.may_read(header.group, header.topic, may=header.readable)
+        may = self._administration.settings.may_read(
+            header.group, header.topic, may=header.readable
+        )
         body = GroupForbidden(header.group, header.topic, may).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)

@@ -38,7 +38,7 @@ Save = Callable[[], Callable[[], None]]
 class UserProcessor:
     """Creates, changes, removes and shows users and policies."""
 
-    _acts: UserAdministration
+    _administration: UserAdministration
     _save: Save
 
     def register(self, endpoint: Endpoint) -> None:
@@ -58,52 +58,54 @@ class UserProcessor:
     def create_user(self, request: Request) -> Work:
         """3001: add a user; a name that is taken is 16, none at all 29."""
         name = UserRequestHeader.from_ext(request.command.ext_fields).username
-        self._acts.create_user(name, _body(request), _signer(request))
+        self._administration.create_user(name, _body(request), _signer(request))
         return (yield from self._saved(request))
 
     def update_user(self, request: Request) -> Work:
         """3002: change password, type or state of a user; unknown: 16."""
         name = UserRequestHeader.from_ext(request.command.ext_fields).username
-        self._acts.update_user(name, _body(request), _signer(request))
+        self._administration.update_user(name, _body(request), _signer(request))
         return (yield from self._saved(request))
 
     def delete_user(self, request: Request) -> Work:
         """3003: remove a user with all policies."""
         name = UserRequestHeader.from_ext(request.command.ext_fields).username
-        self._acts.delete_user(name, _signer(request))
+        self._administration.delete_user(name, _signer(request))
         return (yield from self._saved(request))
 
     def get_user(self, request: Request) -> RemotingCommand:
         """3004: a user; unknown: no body."""
         name = UserRequestHeader.from_ext(request.command.ext_fields).username
-        return _found(request, self._acts.get_user(name))
+        return _found(request, self._administration.get_user(name))
 
     def list_users(self, request: Request) -> RemotingCommand:
         """3005: all users, or those whose name contains a text; none: no body."""
         header = ListUsersRequestHeader.from_ext(request.command.ext_fields)
-        return _found(request, self._acts.list_users(header.filter))
+        return _found(request, self._administration.list_users(header.filter))
 
     def put_acl(self, request: Request) -> Work:
         """3006 and 3007, which are the same: add policy entries to a user, or replace them."""
         header = AclRequestHeader.from_ext(request.command.ext_fields)
-        self._acts.put_acl(header.subject, _body(request))
+        self._administration.put_acl(header.subject, _body(request))
         return (yield from self._saved(request))
 
     def delete_acl(self, request: Request) -> Work:
         """3008: remove the entry about a resource, or all policies of a user."""
         header = AclRequestHeader.from_ext(request.command.ext_fields)
-        self._acts.delete_acl(header.subject, header.policy_type, header.resource)
+        self._administration.delete_acl(header.subject, header.policy_type, header.resource)
         return (yield from self._saved(request))
 
     def get_acl(self, request: Request) -> RemotingCommand:
         """3009: the policies of a user; none: no body."""
         header = AclRequestHeader.from_ext(request.command.ext_fields)
-        return _found(request, self._acts.get_acl(header.subject))
+        return _found(request, self._administration.get_acl(header.subject))
 
     def list_acls(self, request: Request) -> RemotingCommand:
         """3010: policies of users and about resources that contain a text; none: no body."""
         header = ListAclsRequestHeader.from_ext(request.command.ext_fields)
-        return _found(request, self._acts.list_acls(header.subject_filter, header.resource_filter))
+        return _found(
+            request, self._administration.list_acls(header.subject_filter, header.resource_filter)
+        )
 
     def _saved(self, request: Request) -> Work:
         """Answer when the change would outlive the broker."""

@@ -1,7 +1,7 @@
 """Pop, peek, notification, polling info: requests 200050, 200052, 200054 and 200055.
 
 RocketMQ's PopMessageProcessor, PeekMessageProcessor, NotificationProcessor and PollingInfoProcessor
-as far as headers and codes go. Read on: `embedded_broker/core/pop/taking.py`.
+as far as headers and codes go. Read on: `embedded_broker/core/pop/service.py`.
 """
 
 from typing import Final
@@ -12,9 +12,9 @@ from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.guards import Action
-from embedded_broker.core.pop.looking import Looking
+from embedded_broker.core.pop.peeks import Peeks
 from embedded_broker.core.pop.pops import Notice, Pop, Popped
-from embedded_broker.core.pop.taking import Taking
+from embedded_broker.core.pop.service import PopService
 from embedded_broker.core.refusals import Refused
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.requests import Request
@@ -52,8 +52,8 @@ class PopMessageProcessor:
     """Answers pops, at once or when a message arrives."""
 
     _endpoint: Endpoint
-    _taking: Taking
-    _looking: Looking
+    _pops: PopService
+    _peeks: Peeks
     _session: Session
     _retry_owners: RetryOwners
 
@@ -93,7 +93,7 @@ class PopMessageProcessor:
 
         try:
             self._demand(request, pop)
-            popped = self._taking.pop(pop, reply)
+            popped = self._pops.pop(pop, reply)
         except Refused as refused:
             return self._answer(command, pop, refused)
         return None if popped is None else self._answer(command, pop, popped)
@@ -142,7 +142,7 @@ class PopMessageProcessor:
         )
         try:
             self._demand(request, pop)
-            peeked = self._looking.peek(pop)
+            peeked = self._peeks.peek(pop)
         except Refused as refused:
             return self._answer(command, pop, refused)
         code = ResponseCode.SUCCESS if peeked.count else ResponseCode.PULL_NOT_FOUND
@@ -177,13 +177,13 @@ class PopMessageProcessor:
                 answer = _notice(command, outcome)
             self._endpoint.answer(request, answer)
 
-        notice = self._looking.notify(pop, reply)
+        notice = self._peeks.notify(pop, reply)
         return None if notice is None else _notice(command, notice)
 
     def polling_info(self, request: Request) -> RemotingCommand:
         """200055: how many pops wait."""
         header = PollingInfoRequestHeader.from_ext(request.command.ext_fields)
-        number = self._looking.waiting(
+        number = self._peeks.waiting(
             header.consumer_group, header.topic, header.queue_id, request.connection
         )
         ext = PollingInfoResponseHeader(polling_num=number).to_ext()

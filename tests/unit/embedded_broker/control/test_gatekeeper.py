@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.control.gatekeeper import Gatekeeper, is_loopback
+from embedded_broker.control.gatekeeper import Gatekeeper
 
 TOKEN = "a token that nobody guesses"
 HERE = {"host": "127.0.0.1:9880"}
@@ -12,7 +12,6 @@ HERE = {"host": "127.0.0.1:9880"}
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1", "localhost"])
 def test_programs_of_this_host_are_let_in(peer: str) -> None:
-    assert is_loopback(peer)
     assert Gatekeeper(None).refuses(peer, HERE) is None
 
 

@@ -215,7 +215,7 @@ def test_no_other_host_stops_a_broker_from_serving_by_its_settings(
     assert asked(reachable, "127.0.0.1", RequestCode.GET_BROKER_CONFIG).body == before
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "inproc"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
 @pytest.mark.parametrize("code", sorted(ADMINISTRATION))
 def test_its_own_host_administers_a_broker(reachable: EmbeddedBroker, code: int, host: str) -> None:
     assert asked(reachable, host, code).code != ResponseCode.NO_PERMISSION
@@ -240,6 +240,15 @@ def test_a_send_from_another_host_may_create_its_topic(reachable: EmbeddedBroker
     command = RemotingCommand(code=310, version=479, ext_fields=send_fields("New"), body=b"hello")
     reachable._parts().endpoint.receive(peer, FrameDecoder().feed(command.encode()))
     assert (peer.answers[0].code, "New" in reachable._parts().topics) == (0, True)
+
+
+def test_a_broker_that_listens_at_a_name_is_one_that_others_reach(
+    start_broker: Callable[..., EmbeddedBroker],
+) -> None:
+    named = start_broker(host="127.example.org", allow_remote=True, tcp=False)
+    code = RequestCode.UPDATE_BROKER_CONFIG
+    assert asked(named, "10.1.2.3", code).code == ResponseCode.NO_PERMISSION
+    assert asked(named, "127.0.0.1", code).code != ResponseCode.NO_PERMISSION
 
 
 def test_a_broker_that_nobody_else_reaches_asks_no_guard(broker: EmbeddedBroker) -> None:

@@ -73,7 +73,7 @@ class Line(Peer):
         self.told.append(f"GOT {' '.join(bodies)} NEXT {pulled.found.next_begin_offset}")
 
     def _ack(self, group: str, topic: str, queue: str, offset: str) -> None:
-        self.parts.acts.offsets.commit(group, topic, int(queue), int(offset))
+        self.parts.administration.offsets.commit(group, topic, int(queue), int(offset))
         self.told.append("OK")
 
 

@@ -229,7 +229,7 @@ def test_a_consumer_is_asked_for_its_threads_and_to_consume(
         ended.set()
 
     with parts.door:
-        parts.acts.relays.running_info(group, client.client_id, tell, with_stacks=True)
+        parts.administration.relays.running_info(group, client.client_id, tell, with_stacks=True)
     asked = stream.next().print_thread_stack_trace_command
     answer = client.v2.TelemetryCommand()
     answer.status.code = 20000
@@ -243,7 +243,7 @@ def test_a_consumer_is_asked_for_its_threads_and_to_consume(
         ended.clear()
         with parts.door:
             caller = Caller(Guards(), Peer())
-            parts.acts.relays.consume(
+            parts.administration.relays.consume(
                 group, client.client_id, stored.offset_msg_id, queue, tell, caller
             )
         command = stream.next().verify_message_command

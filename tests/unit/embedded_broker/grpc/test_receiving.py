@@ -359,7 +359,7 @@ def test_what_did_not_reach_its_client_comes_back_in_a_second(
         broker.send(queue, b"first")  # the pop gets it; its answer is held back
         assert broker.groups[group].unread() == 0
         waiting.cancel()
-        runtime = broker._ensemble._runtime
+        runtime = broker._running_brokers._runtime
         assert runtime is not None
         face = runtime.grpc
         assert face is not None

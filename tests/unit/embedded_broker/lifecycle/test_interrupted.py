@@ -140,7 +140,7 @@ def test_when_its_thread_is_stuck_a_server_lets_go_of_its_ports(
 ) -> None:
     broker = EmbeddedBroker(inproc=False)
     broker.start()
-    server, may_go_on, is_stuck = broker._ensemble._running()._tcp, Event(), Event()
+    server, may_go_on, is_stuck = broker._running_brokers._running()._tcp, Event(), Event()
     assert server is not None
     thread = server._thread
     assert thread is not None
@@ -189,7 +189,7 @@ def forked_child() -> Iterator[None]:
 def test_a_child_that_has_not_closed_its_copy_yet_keeps_no_port_open() -> None:
     broker = EmbeddedBroker(inproc=False)
     broker.start()
-    server, address = broker._ensemble._running()._tcp, broker.addr
+    server, address = broker._running_brokers._running()._tcp, broker.addr
     assert server is not None
     with server._listeners[address].dup():  # as of a child that the system has not run yet
         broker.close()

@@ -10,7 +10,7 @@ from tests.unit.embedded_broker.wire_peer import Connect, consumer
 
 def test_a_broker_is_known_while_it_runs_and_no_longer() -> None:
     with EmbeddedBroker(tcp=False, broker_name="b") as broker:
-        routes = broker._ensemble._running().namesrv.routes
+        routes = broker._running_brokers._running().namesrv.routes
         assert list(routes.clusters().broker_addr_table) == ["b"]
     assert routes.clusters().broker_addr_table == {}
     assert routes.topic_names() == []

@@ -35,7 +35,7 @@ def test_every_request_that_is_handled_is_classified(
     """Whoever adds a handler says in the table of `code_meanings.py` what its request wants."""
     broker = start_broker(profile=profile, tcp=False)
     endpoint = broker._parts().endpoint
-    namesrv = broker._ensemble._runtime.namesrv.handlers  # type: ignore[union-attr]
+    namesrv = broker._running_brokers._runtime.namesrv.handlers  # type: ignore[union-attr]
     codes = {*endpoint.handlers, *namesrv}
     assert [code for code in sorted(codes) if not is_classified(code)] == []
 

@@ -37,7 +37,7 @@ OF_4_9 = {
 
 def served(broker: EmbeddedBroker) -> set[int]:
     """Give the codes that a broker and its name server answer."""
-    runtime = broker._ensemble._runtime
+    runtime = broker._running_brokers._runtime
     assert runtime is not None
     assert runtime.namesrv_endpoint is not None
     return {*broker._parts().endpoint.handlers, *runtime.namesrv_endpoint.handlers}

@@ -3,7 +3,7 @@
 import pytest
 
 from embedded_broker.remoting.requests import Connection
-from embedded_broker.tables.peer import pack_address
+from embedded_broker.tables.peer import is_loopback, pack_address
 
 
 class Silent(Connection):
@@ -26,6 +26,26 @@ class Silent(Connection):
 )
 def test_an_address_is_packed_as_records_store_it(host: str, port: int, packed: str) -> None:
     assert pack_address(host, port).hex() == packed
+
+
+@pytest.mark.parametrize(
+    ("host", "is_own"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("::1%lo", True),
+        ("::ffff:127.0.0.1", True),
+        ("localhost", True),
+        ("::ffff:10.0.0.9", False),
+        ("0.0.0.0", False),  # noqa: S104 - a value
+        ("::", False),
+        ("127.example.org", False),
+        ("", False),
+    ],
+)
+def test_only_addresses_of_this_host_alone_are_loopback(host: str, *, is_own: bool) -> None:
+    assert is_loopback(host) is is_own
 
 
 def test_connections_are_numbered_and_show_who_they_are() -> None:

@@ -204,7 +204,7 @@ def test_a_silent_host_is_tried_until_it_answers_and_told_of_twice(
         assert instance.connections.silent == {hole.address}
         for _ in range(3):
             error = Waiting(instance, hole.address).error
-            instance.absences.failed("broker-a", "pull", error)
+            instance.unreachable.failed("broker-a", "pull", error)
         patient = Waiting(instance, hole.address, patient=True)
         hole.end()
         server = ScriptedServer(hole.port)

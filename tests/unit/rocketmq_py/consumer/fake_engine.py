@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.background import TimerHandle, WorkerPool
 from rocketmq_py.client.heartbeat import Told
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.routes import RouteTable
+from rocketmq_py.client.unreachable_servers import UnreachableServers
 from rocketmq_py.errors import NoRouteError, RemotingConnectException, RocketMQError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -83,7 +83,7 @@ class FakeEngine(ClientInstance):
         self.route_questions: list[str] = []
         self.log: list[str] = []
         self.left: list[str] = []
-        self.absences = Absences()
+        self.unreachable = UnreachableServers()
         self.failures: list[tuple[str, RocketMQError]] = []
 
     # --- what the consumer calls ---

@@ -87,15 +87,19 @@ def test_the_filters_of_a_client_die_when_it_leaves_also_in_the_middle_of_its_he
     data = HeartbeatData(client_id="c", consumer_data_set=[group])
     peer = Peer()
     with parts.door:
-        whole = parts.acts.clients.heartbeat(peer, data, language=0, version=479, caller=OWNER)
+        whole = parts.administration.clients.heartbeat(
+            peer, data, language=0, version=479, caller=OWNER
+        )
         assert [living() for _ in rests(whole)] == [["T1"], ["T1", "T2"], topics, topics]
-        parts.acts.clients.has_left(peer)
+        parts.administration.clients.has_left(peer)
         assert living() == []
-        cut = parts.acts.clients.heartbeat(peer, data, language=0, version=479, caller=OWNER)
+        cut = parts.administration.clients.heartbeat(
+            peer, data, language=0, version=479, caller=OWNER
+        )
         some = rests(cut)
         next(some)
         next(some)
         assert living() == ["T1", "T2"]
-        parts.acts.clients.unregister(peer, producer_group=None, consumer_group="g")
+        parts.administration.clients.unregister(peer, producer_group=None, consumer_group="g")
         list(cut)
         assert living() == []

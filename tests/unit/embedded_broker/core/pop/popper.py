@@ -50,7 +50,7 @@ class Popper:
             "invisible_ms": 60_000,
         } | changed
         with parts.door:
-            return parts.taking.pop(Pop(**asked), self.heard.append)  # type: ignore[arg-type]
+            return parts.pop_service.pop(Pop(**asked), self.heard.append)  # type: ignore[arg-type]
 
     def pop(self, **changed: object) -> list[Got]:
         """Pop without waiting; give the messages."""

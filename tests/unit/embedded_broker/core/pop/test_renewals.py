@@ -26,7 +26,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 def pop(parts: BrokerParts, peer: Peer) -> Hidden:
     """Pop the message, and hold it."""
     with parts.door:
-        popped = parts.taking.pop(Pop(peer, "G", "T", -1, 1, INVISIBLE_MS), lambda _: None)
+        popped = parts.pop_service.pop(Pop(peer, "G", "T", -1, 1, INVISIBLE_MS), lambda _: None)
         assert isinstance(popped, Popped)
         (portion,) = popped.portions
         handle = PopHandle(

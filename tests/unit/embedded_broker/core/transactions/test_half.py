@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.core.transactions import half
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.places import destination
+from embedded_broker.store.queue_names import destination
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import encode_properties
 from tests.records import encode_record

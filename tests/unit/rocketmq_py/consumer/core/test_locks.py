@@ -211,7 +211,7 @@ def test_a_broker_without_a_master_is_not_asked_and_the_others_are(
 def test_a_broker_that_answers_again_is_told(
     held: QueueLocks, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine.absences.failed(ADDRESS, "a heartbeat", RemotingConnectException(ADDRESS))
+    engine.unreachable.failed(ADDRESS, "a heartbeat", RemotingConnectException(ADDRESS))
     held.lock([FIRST])
     assert "answers again" in caplog.messages[-1]
 

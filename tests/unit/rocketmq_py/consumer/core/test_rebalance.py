@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from rocketmq_py.client.absences import Absences
+from rocketmq_py.client.unreachable_servers import UnreachableServers
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.core import rebalance, shares
 from rocketmq_py.consumer.core.broker_offsets import BrokerOffsets
@@ -508,7 +508,7 @@ def test_a_run_that_fails_because_the_member_has_left_meanwhile_is_no_warning(
     assert not bench.rebalancer.run()
     assert "rebalance of T" in caplog.text
     caplog.clear()
-    bench.engine.absences = Absences()  # else the same is told once a minute only
+    bench.engine.unreachable = UnreachableServers()  # else the same is told once a minute only
     bench.engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = leave
     assert not bench.rebalancer.run()
     assert caplog.text == ""

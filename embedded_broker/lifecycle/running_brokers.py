@@ -35,11 +35,11 @@ from rocketmq_py.logs import get_logger
 
 logger = get_logger(__name__)
 
-_running: "dict[Ensemble, None]" = {}
+_running: "dict[RunningBrokers, None]" = {}
 
 
 class BrokerSlot:
-    """One broker's place in an ensemble: what stays when it is closed and started again."""
+    """One broker of several that run together: what stays when it is closed and started again."""
 
     def __init__(self, arguments: Arguments, number: int) -> None:
         self.arguments = arguments
@@ -162,10 +162,10 @@ class BrokerSlot:
         for spec in self.arguments.topics:
             with node.parts.door:
                 if spec.name not in node.parts.topics:
-                    spec.create(node.parts.acts.settings)
+                    spec.create(node.parts.administration.settings)
 
 
-class Companion(Protocol):
+class ExtraServer(Protocol):
     """What starts after brokers and ends before them; crashes and restarts leave it alone."""
 
     def start(self) -> None:
@@ -175,12 +175,12 @@ class Companion(Protocol):
         """End; idempotent and bounded in time."""
 
 
-class Ensemble:
+class RunningBrokers:
     """Brokers behind one name server. ``start`` after ``close`` keeps ports and data."""
 
     def __init__(self, slots: Sequence[BrokerSlot]) -> None:
         self.slots = list(slots)
-        self.companions: list[Companion] = []
+        self.extra_servers: list[ExtraServer] = []
         self.journal = Journal()
         self._clients = LocalClients()
         self.namesrv_addr = ""
@@ -225,8 +225,8 @@ class Ensemble:
                 slot.request_faults.attach(node.parts.endpoint, *also, *_faulted(runtime))
             runtime.start()
             self.grpc_ports = runtime.open_grpc(self.grpc_ports)
-            for companion in self.companions:
-                companion.start()
+            for server in self.extra_servers:
+                server.start()
         except BaseException:
             self._close(runtime)
             raise
@@ -239,13 +239,13 @@ class Ensemble:
         _running[self] = None
 
     def close(self) -> None:
-        """End companions, then clients, then timers, then files. Idempotent, bounded in time.
+        """End extra_servers, then clients, then timers, then files. Idempotent, bounded in time.
 
         After a Ctrl-C in the middle it may be called again.
         """
         self.check_process()
-        for companion in self.companions:
-            companion.close()
+        for server in self.extra_servers:
+            server.close()
         self._close_brokers()
 
     def _close_brokers(self) -> None:
@@ -423,7 +423,7 @@ def _faulted(runtime: Runtime) -> list[Faulted]:
     return [] if runtime.grpc is None else [runtime.grpc.endpoint]
 
 
-def running() -> tuple[Ensemble, ...]:
+def running() -> tuple[RunningBrokers, ...]:
     """Give the brokers of this process that run, in the order of their starts."""
     return tuple(_running)
 
@@ -434,5 +434,5 @@ def port_of(address: str) -> int:
 
 
 def _close_left_over() -> None:
-    for ensemble in list(_running):
-        ensemble.close_left_over()
+    for brokers in list(_running):
+        brokers.close_left_over()

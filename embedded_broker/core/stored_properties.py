@@ -16,7 +16,7 @@ from rocketmq_py.protocol.properties import Prop, decode_properties, encode_prop
 
 
 @define(eq=False)
-class Stamps:
+class StoredProperties:
     """Reads and completes properties. ``new_unique_key`` makes an id for who has none."""
 
     _config: BrokerConfig

@@ -1,7 +1,7 @@
 """What a pop would find, without taking it: peeks, notifications, and how many wait.
 
 RocketMQ's PeekMessageProcessor, NotificationProcessor and PollingInfoProcessor. Must not know:
-headers. Read on: `taking.py`.
+headers. Read on: `service.py`.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from attrs import define, field
 
 from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.ordered import OrderedPops
-from embedded_broker.core.pop.places import PopPlaces, place_of
 from embedded_broker.core.pop.pops import Notice, Pop, Popped
+from embedded_broker.core.pop.queue_order import QueueOrder, place_of
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.store.pull import WRONG_OFFSET
@@ -21,16 +21,16 @@ from embedded_broker.tables.peer import Peer
 
 
 @define(eq=False, kw_only=True)
-class Looking:
+class Peeks:
     """Looks at queues as a pop does. Used under the door."""
 
     _store: StoreReader
     _offsets: OffsetTable
     _checks: PopChecks
-    _places: PopPlaces
+    _places: QueueOrder
     _ordered: OrderedPops
     _waiters: Waiters
-    heir: "Looking | None" = field(default=None, init=False)
+    heir: "Peeks | None" = field(default=None, init=False)
     """The state that is asked from now on, after a reset."""
 
     def waiting(self, group: str, topic: str, queue_id: int, peer: Peer) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from embedded_broker import EmbeddedCluster
 from embedded_broker.errors import StoreLockedError
-from embedded_broker.lifecycle.ensemble import port_of
+from embedded_broker.lifecycle.running_brokers import port_of
 
 
 def test_when_one_broker_cannot_start_none_is_left_running(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import DefaultMQProducer, Message
-from rocketmq_py.client import absences as absences_module
-from rocketmq_py.client.absences import Absences
+from rocketmq_py.client import unreachable_servers as absences_module
+from rocketmq_py.client.unreachable_servers import UnreachableServers
 from rocketmq_py.errors import (
     BodyError,
     MQBrokerException,
@@ -44,8 +44,8 @@ def now() -> Moment:
 
 
 @pytest.fixture
-def absences(now: Moment) -> Absences:
-    return Absences(now)
+def unreachable(now: Moment) -> UnreachableServers:
+    return UnreachableServers(now)
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -53,16 +53,16 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_broker_that_is_away_is_told_once_a_minute_and_once_when_it_is_back(
-    absences: Absences, now: Moment, caplog: pytest.LogCaptureFixture
+    unreachable: UnreachableServers, now: Moment, caplog: pytest.LogCaptureFixture
 ) -> None:
     for second in range(90):
         now.seconds = 1000.0 + second
         for queue in range(4):
-            absences.failed("broker-a", f"pull {queue}", AWAY)
-        assert absences
-    absences.answered("127.0.0.1:2")
-    absences.answered(BROKER)
-    absences.answered(BROKER)
+            unreachable.failed("broker-a", f"pull {queue}", AWAY)
+        assert unreachable
+    unreachable.answered("127.0.0.1:2")
+    unreachable.answered(BROKER)
+    unreachable.answered(BROKER)
     still_away = (
         f"server {BROKER} does not answer for 60 s now, 241 calls failed, the last one was pull 0: "
         "connection refused"
@@ -72,25 +72,25 @@ def test_a_broker_that_is_away_is_told_once_a_minute_and_once_when_it_is_back(
         still_away,
         f"server {BROKER} answers again after 89.0 s, 360 calls had failed",
     ]
-    assert not absences
+    assert not unreachable
 
 
 def test_every_broker_has_its_own_lines(
-    absences: Absences, caplog: pytest.LogCaptureFixture
+    unreachable: UnreachableServers, caplog: pytest.LogCaptureFixture
 ) -> None:
     for address in ("a:1", "b:1", "a:1"):
-        absences.failed("any", "heartbeat", RemotingConnectException("refused", address=address))
+        unreachable.failed("any", "heartbeat", RemotingConnectException("refused", address=address))
     assert [line.split()[1] for line in told(caplog)] == ["a:1", "b:1"]
 
 
 def test_a_refusal_is_an_answer_and_is_told_once_a_minute_for_each_code(
-    absences: Absences, now: Moment, caplog: pytest.LogCaptureFixture
+    unreachable: UnreachableServers, now: Moment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    absences.failed("broker-a", "pull", AWAY)
+    unreachable.failed("broker-a", "pull", AWAY)
     for code in (1, 1, 16):
-        absences.failed("broker-a", "pull", MQBrokerException(code, "no", BROKER))
+        unreachable.failed("broker-a", "pull", MQBrokerException(code, "no", BROKER))
     now.seconds += 60
-    absences.failed("broker-a", "pull", MQBrokerException(1, "no", BROKER))
+    unreachable.failed("broker-a", "pull", MQBrokerException(1, "no", BROKER))
     lines = told(caplog)
     assert "answers again" in lines[1]
     assert [line.rpartition("code ")[2] for line in lines[2:]] == [
@@ -99,27 +99,27 @@ def test_a_refusal_is_an_answer_and_is_told_once_a_minute_for_each_code(
 
 
 def test_what_cannot_be_read_is_told_for_each_place_and_a_missing_route_for_each_broker(
-    absences: Absences, caplog: pytest.LogCaptureFixture
+    unreachable: UnreachableServers, caplog: pytest.LogCaptureFixture
 ) -> None:
     for offset in (1, 1, 2):
-        absences.failed("broker-a", f"pull at {offset}", BodyError("record", "cut"))
+        unreachable.failed("broker-a", f"pull at {offset}", BodyError("record", "cut"))
     assert len(told(caplog)) == 2
     for offset in (1, 2):
-        absences.failed("broker-a", f"pull at {offset}", MQClientException("in no route"))
+        unreachable.failed("broker-a", f"pull at {offset}", MQClientException("in no route"))
     assert len(told(caplog)) == 3
-    assert not absences
+    assert not unreachable
 
 
 def test_so_many_brokers_are_remembered_and_no_more(
-    monkeypatch: pytest.MonkeyPatch, absences: Absences
+    monkeypatch: pytest.MonkeyPatch, unreachable: UnreachableServers
 ) -> None:
     monkeypatch.setattr(absences_module, "REMEMBERED_MAX", 3)
     for number in range(10):
         error = RemotingConnectException("refused", address=f"a:{number}")
-        absences.failed("any", "pull", error)
-        absences.failed("any", "pull", MQBrokerException(number, "no", "b:1"))
-    assert len(absences._away) <= 3
-    assert len(absences._troubles) <= 3
+        unreachable.failed("any", "pull", error)
+        unreachable.failed("any", "pull", MQBrokerException(number, "no", "b:1"))
+    assert len(unreachable._away) <= 3
+    assert len(unreachable._troubles) <= 3
 
 
 @pytest.mark.parametrize("code", [RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT])

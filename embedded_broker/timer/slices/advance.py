@@ -1,4 +1,4 @@
-"""The course of time through the slices: what is loaded, fired and left behind, in which order.
+"""Advance from slice to slice: what is loaded, fired and left behind as time passes.
 
 Answers: which second is the current one, when its slice is over and which slice follows. A second
 becomes the current one when everything before it has left. Must not know: the inbound queue,
@@ -19,7 +19,7 @@ from embedded_broker.timer.slices.state import SliceState
 
 
 @define(eq=False, repr=False)
-class SliceCourse:
+class SliceAdvance:
     """Moves the current second of one store; only on a master."""
 
     _state: SliceState

@@ -9,32 +9,32 @@ import pytest
 
 from embedded_broker import TopicSpec
 from embedded_broker.kit.backend import Ability, BackendSpec
-from embedded_broker.kit.wishes import BEGINNING, RunWishes, wishes_of
+from embedded_broker.kit.mark_options import BEGINNING, RunOptions, mark_options_of
 from rocketmq_py.errors import ConfigError
 
 
 def of(*marks: Mapping[str, object]) -> object:
-    return wishes_of(((), mark) for mark in marks)
+    return mark_options_of(((), mark) for mark in marks)
 
 
 def test_no_mark_asks_for_nothing() -> None:
-    wishes = wishes_of([])
-    assert wishes.settings == {}
-    assert (wishes.topics, wishes.needs, wishes.start) == ((), (), BEGINNING)
+    mark_options = mark_options_of([])
+    assert mark_options.settings == {}
+    assert (mark_options.topics, mark_options.needs, mark_options.start) == ((), (), BEGINNING)
 
 
 def test_the_nearest_mark_decides_and_lists_add_up() -> None:
     start = datetime(2040, 1, 1, tzinfo=UTC)
-    wishes = wishes_of(
+    mark_options = mark_options_of(
         [
             ((), {"topics": ["A"], "config": {"x": 1}, "start": start, "timers": True}),
             ((), {"topics": ["B", "A"], "config": {"x": 2, "y": 3}, "profile": "rocketmq-4.9"}),
         ]
     )
-    assert wishes.topics == (TopicSpec("A"), TopicSpec("B"))
-    assert wishes.config == {"x": 1, "y": 3}
-    assert wishes.needs == (Ability.TIMERS,)
-    assert wishes.settings == {
+    assert mark_options.topics == (TopicSpec("A"), TopicSpec("B"))
+    assert mark_options.config == {"x": 1, "y": 3}
+    assert mark_options.needs == (Ability.TIMERS,)
+    assert mark_options.settings == {
         "profile": "rocketmq-4.9",
         "config": {"x": 1, "y": 3},
         "start": start,
@@ -42,24 +42,28 @@ def test_the_nearest_mark_decides_and_lists_add_up() -> None:
 
 
 def test_topics_may_be_specs_and_an_ability_may_be_switched_off() -> None:
-    wishes = wishes_of([((), {"topics": [TopicSpec("A", queues=1)], "virtual_clock": False})])
-    assert wishes.topics == (TopicSpec("A", queues=1),)
-    assert wishes.wall_clock
-    assert wishes.needs == ()
-    assert wishes.settings == {"virtual_clock": False}
+    mark_options = mark_options_of(
+        [((), {"topics": [TopicSpec("A", queues=1)], "virtual_clock": False})]
+    )
+    assert mark_options.topics == (TopicSpec("A", queues=1),)
+    assert mark_options.wall_clock
+    assert mark_options.needs == ()
+    assert mark_options.settings == {"virtual_clock": False}
 
 
 def test_topics_may_say_how_many_queues_they_have_and_the_nearest_mark_decides() -> None:
-    wishes = wishes_of(
+    mark_options = mark_options_of(
         [((), {"topics": {"A": 6}}), ((), {"topics": ["A", "B"]}), ((), {"topics": {"B": 2}})]
     )
-    assert wishes.topics == (TopicSpec("A", queues=6), TopicSpec("B"))
+    assert mark_options.topics == (TopicSpec("A", queues=6), TopicSpec("B"))
 
 
 def test_a_nearer_mark_may_take_back_what_another_needs() -> None:
-    wishes = wishes_of([((), {"faults": False, "strict": False}), ((), {"faults": True})])
-    assert wishes.needs == ()
-    assert wishes.settings == {"strict": False}
+    mark_options = mark_options_of(
+        [((), {"faults": False, "strict": False}), ((), {"faults": True})]
+    )
+    assert mark_options.needs == ()
+    assert mark_options.settings == {"strict": False}
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,6 @@ def test_what_no_mark_can_ask_for_is_refused(mark: dict[str, object], told: str)
 
 
 def test_the_seed_of_a_test_depends_on_run_and_test_alone() -> None:
-    one, other = (RunWishes(backend=BackendSpec("embedded"), seed=seed) for seed in (1, 2))
+    one, other = (RunOptions(backend=BackendSpec("embedded"), seed=seed) for seed in (1, 2))
     assert one.seed_of("a") == one.seed_of("a")
     assert len({one.seed_of("a"), one.seed_of("b"), other.seed_of("a")}) == 3

@@ -11,7 +11,7 @@ from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
-from embedded_broker.store.places import destination, name_problem, place_problem
+from embedded_broker.store.queue_names import destination, name_problem, queue_problem
 from embedded_broker.store.side_files import DAMAGED_FOLDER
 from rocketmq_py.clock import LATEST_MS
 from rocketmq_py.protocol.properties import Prop
@@ -236,7 +236,7 @@ def test_topics_of_rocketmq_itself_hold_the_name_of_a_cluster() -> None:
         assert name_problem(name) is None
     for name in ("rmq_sys_REVIVE_LOG_a/b", "../x_REPLY_TOPIC", "rmq_sys_\x07", "T" * 256):
         assert name_problem(name) is not None
-    assert place_problem("T", 0) is None
+    assert queue_problem("T", 0) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Puts of the delay levels that are not answered yet: one lane for each level.
+"""Puts of one delay level that are not answered yet, in the order of its queue.
 
 Answers: may a level put its next message although the last one is not durable, how far has it
 surely come, and when is a put that failed made again. Must not know: due times, offsets on disk,
@@ -19,7 +19,7 @@ from embedded_broker.store.inner import PutResult
 from embedded_broker.timer.delivery import LatePut
 
 LOOK_EVERY_MS: Final = 10
-"""`DELAY_FOR_A_SLEEP`: how often a lane looks for answers."""
+"""`DELAY_FOR_A_SLEEP`: how often answers are looked for."""
 _RESEND_STEP_MS: Final = 100
 _RESEND_MOST_MS: Final = 60_000
 
@@ -41,7 +41,7 @@ class Flight:
 
 
 @define(eq=False, repr=False, kw_only=True)
-class LevelLane:
+class UnansweredPuts:
     """The unanswered puts of one level, in the order of its queue.
 
     `is_durable(log_end)` says whether what was put up to there counts as stored; `put_again`

@@ -29,7 +29,7 @@ _DIGITS_MAX: Final = 10
 _OWN_PREFIXES: Final = (SYSTEM_TOPIC_PREFIX, RETRY_PREFIX, DLQ_PREFIX)
 
 
-class PlaceError(StoreError):
+class QueueNameError(StoreError):
     """A message cannot be stored in the queue that it names, on whatever disk."""
 
 
@@ -51,7 +51,7 @@ def is_folder_name(name: str) -> bool:
     )
 
 
-def place_problem(topic: str, queue_id: int) -> str | None:
+def queue_problem(topic: str, queue_id: int) -> str | None:
     """Say why no message can be stored in this queue; None when one can."""
     problem = name_problem(topic)
     if problem is None and not 0 <= queue_id < QUEUE_NUMS_MAX:
@@ -59,11 +59,11 @@ def place_problem(topic: str, queue_id: int) -> str | None:
     return problem
 
 
-def check_place(topic: str, queue_id: int) -> None:
-    """Raise ``PlaceError`` if no message can be stored in this queue."""
-    problem = place_problem(topic, queue_id)
+def check_queue(topic: str, queue_id: int) -> None:
+    """Raise ``QueueNameError`` if no message can be stored in this queue."""
+    problem = queue_problem(topic, queue_id)
     if problem is not None:
-        raise PlaceError(problem)
+        raise QueueNameError(problem)
 
 
 def destination(properties: Mapping[str, str]) -> tuple[str, int] | None:
@@ -72,7 +72,7 @@ def destination(properties: Mapping[str, str]) -> tuple[str, int] | None:
     if topic is None or queue_id is None:
         return None
     number = number_of(queue_id)
-    return None if place_problem(topic, number) is not None else (topic, number)
+    return None if queue_problem(topic, number) is not None else (topic, number)
 
 
 @lru_cache(1024)

@@ -1,6 +1,6 @@
 """Which queues a pop looks at, in which order, and where it waits.
 
-Must not know: what lies in the queues. Read on: `taking.py`, `looking.py`.
+Must not know: what lies in the queues. Read on: `service.py`, `peeks.py`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ ANY_QUEUE: Final = -1
 
 
 @define(eq=False, kw_only=True)
-class PopPlaces:
+class QueueOrder:
     """The queues of pops. Used under the door."""
 
     _config: BrokerConfig

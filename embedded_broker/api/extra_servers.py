@@ -1,9 +1,9 @@
-"""What starts and ends with brokers and stands above them: today the HTTP face.
+"""The servers beside a broker's port: the control face over HTTP, and gRPC.
 
 Answers: how ``control=True`` becomes a server. The server calls what a test calls, so its room lies
 above this one and is named here, not imported; with it, what the extra ``control`` brings is loaded
 only when somebody wants it. Must not know: HTTP. Read on: ``embedded_broker/control/server.py``,
-``embedded_broker/lifecycle/ensemble.py`` for when companions start and end.
+``embedded_broker/lifecycle/running_brokers.py`` for when they start and end.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,9 @@ from typing import Final, Protocol
 
 from embedded_broker.api.views import GrpcClientInfo, grpc_clients_of
 from embedded_broker.errors import BrokerStateError
-from embedded_broker.lifecycle.arguments import PORT_MAX, Arguments, is_reachable
-from embedded_broker.lifecycle.ensemble import Ensemble
+from embedded_broker.lifecycle.arguments import PORT_MAX, Arguments
+from embedded_broker.lifecycle.running_brokers import RunningBrokers
+from embedded_broker.tables.peer import is_loopback
 from rocketmq_py.errors import ConfigError, how_to_install
 
 ACCESS_CONTROL: Final = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
@@ -35,7 +36,7 @@ class ControlFace(Protocol):
 
 
 def control_face(
-    ensemble: Ensemble,
+    running: RunningBrokers,
     brokers: Callable[[], Sequence[object]],
     *,
     control: bool,
@@ -64,35 +65,36 @@ def control_face(
             raise
         wanted = f"{error}: {how_to_install('control')}"
         raise ConfigError("control", True, wanted) from error
-    host, config = ensemble.slots[0].arguments.host, ensemble.slots[0].arguments.config
+    arguments = running.slots[0].arguments
+    host, config = arguments.host, arguments.config
     if token is None and any(config.flag(name) for name in ACCESS_CONTROL):
         raise ConfigError("control_token", None, "needed: the HTTP face asks for no account")
-    if token is None and is_reachable(host):
+    if token is None and not is_loopback(host):
         host = "127.0.0.1"
     face: ControlFace = module.ControlServer(brokers, host=host, port=port, token=token)
-    ensemble.companions.append(face)
+    running.extra_servers.append(face)
     return face
 
 
 def grpc_address(
-    owner: object, arguments: Arguments, ensemble: Ensemble, *, tls: bool = False
+    owner: object, arguments: Arguments, running: RunningBrokers, *, tls: bool = False
 ) -> str:
     """Give where gRPC clients ask; ``BrokerStateError`` when nobody may, or not yet."""
     _check_grpc(owner, arguments)
     if tls and arguments.grpc_tls is None:
         raise BrokerStateError(f"{owner!r} has no TLS for gRPC clients: pass grpc_tls=...")
-    if not any(ensemble.grpc_ports):
+    if not any(running.grpc_ports):
         raise BrokerStateError(f"{owner!r} has no address yet: call start()")
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    return f"{host}:{ensemble.grpc_ports[tls]}"
+    return f"{host}:{running.grpc_ports[tls]}"
 
 
 def grpc_clients(
-    owner: object, arguments: Arguments, ensemble: Ensemble
+    owner: object, arguments: Arguments, running: RunningBrokers
 ) -> tuple[GrpcClientInfo, ...]:
     """Give who is connected by gRPC; ``BrokerStateError`` when nobody may, or not now."""
     _check_grpc(owner, arguments)
-    face = ensemble.grpc
+    face = running.grpc
     return () if face is None else grpc_clients_of(face)
 
 

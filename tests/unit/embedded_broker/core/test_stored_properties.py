@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.core.stamps import Stamps
+from embedded_broker.core.stored_properties import StoredProperties
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
 from rocketmq_py.protocol.properties import decode_properties, encode_properties
 
 
-def stamps(profile: str = "rocketmq-5.x", config: BrokerConfig | None = None) -> Stamps:
-    return Stamps(config or BrokerConfig(), find_profile(profile), "C", lambda: "NEW")
+def stamps(profile: str = "rocketmq-5.x", config: BrokerConfig | None = None) -> StoredProperties:
+    return StoredProperties(config or BrokerConfig(), find_profile(profile), "C", lambda: "NEW")
 
 
 @pytest.mark.parametrize("profile", ["rocketmq-4.9", "rocketmq-5.x"])

@@ -17,7 +17,7 @@ from embedded_broker.core.filters import Filters
 from embedded_broker.core.guards import Guards
 from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.renewals import Renewals
-from embedded_broker.core.pop.taking import Taking
+from embedded_broker.core.pop.service import PopService
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.recalls import Recalls
 from embedded_broker.core.retries import Retries
@@ -33,7 +33,7 @@ from rocketmq_py.protocol.codes import PERM_WRITE
 
 
 @define(eq=False, kw_only=True)
-class Acts:
+class BrokerServices:
     """One broker, as its gRPC clients reach it. Used under the door."""
 
     broker_name: str
@@ -51,7 +51,7 @@ class Acts:
     recalls: Recalls
     transactions: TransactionalMessageService
     endings: EndTransactions
-    taking: Taking
+    pop_service: PopService
     acks: Acks
     renewals: Renewals
     administration: Administration
@@ -69,24 +69,24 @@ class Acts:
         return topic if topic.write_queue_nums else None
 
 
-class Brokers(dict[str, Acts]):
+class Brokers(dict[str, BrokerServices]):
     """The brokers that run behind one endpoint, by name."""
 
     @property
-    def first(self) -> Acts:
+    def first(self) -> BrokerServices:
         """The one by whose clocks and guards calls go that are about all."""
         return next(iter(self.values()))
 
-    def with_topic(self, name: str) -> Iterator[Acts]:
+    def with_topic(self, name: str) -> Iterator[BrokerServices]:
         """Give the brokers that have a topic."""
         return (one for one in self.values() if name in one.topics)
 
-    def writable_queues(self, topic: str) -> list[tuple[Acts, int]]:
+    def writable_queues(self, topic: str) -> list[tuple[BrokerServices, int]]:
         """Give the queues that a message may go to, in the order of brokers and numbers."""
         found = []
         for name in sorted(self):
-            acts = self[name]
-            config = acts.writable(topic)
+            services = self[name]
+            config = services.writable(topic)
             if config is not None:
-                found += [(acts, queue) for queue in range(config.write_queue_nums)]
+                found += [(services, queue) for queue in range(config.write_queue_nums)]
         return found

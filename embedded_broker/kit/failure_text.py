@@ -53,7 +53,7 @@ class FailedExpectation:
     too_early: Arrival | None = None
 
 
-def told_of_failure(bench: Bench, failed: FailedExpectation) -> str:
+def failure_text(bench: Bench, failed: FailedExpectation) -> str:
     """Tell what was expected, what arrived, and what still waits until when."""
     began, ended = failed.began, failed.began + max(failed.within, failed.after)
     wanted = "nothing" if failed.body is None else shown(failed.body)

@@ -40,7 +40,7 @@ _NOT_OURS: Final = frozenset({"self", "clock", "session_clock", "store", "seed",
 
 
 @frozen(kw_only=True)
-class Wishes:
+class MarkOptions:
     """What the marks of one test ask for, the nearest mark first."""
 
     topics: tuple[TopicSpec, ...] = ()
@@ -74,13 +74,15 @@ class Wishes:
         return {name: one for name, one in self.settings.items() if name != "virtual_clock"}
 
 
-def wishes_of(marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]]) -> Wishes:
+def mark_options_of(
+    marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]],
+) -> MarkOptions:
     """Add up marks, given as arguments and keywords, the nearest to the test first.
 
     The nearest mark decides. ``topics`` and ``config`` of all marks count together. Raises
     ``ConfigError`` for what no mark can ask for.
 
-    >>> [one.name for one in wishes_of([((), {"topics": ["Orders"]})]).topics]
+    >>> [one.name for one in mark_options_of([((), {"topics": ["Orders"]})]).topics]
     ['Orders']
     """
     given: dict[str, object] = {}
@@ -97,7 +99,7 @@ def wishes_of(marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]]) 
         for spec in topic_specs(cast("Topics", keywords.get("topics", ()))):
             topics.setdefault(spec.name, spec)
         config = {**cast("Mapping[str, object]", keywords.get("config", {})), **config}
-    return Wishes(
+    return MarkOptions(
         topics=tuple(topics.values()),
         config=config,
         start=cast("datetime", given.get("start", BEGINNING)),
@@ -150,7 +152,7 @@ def _arguments_of_a_broker() -> set[str]:
 
 
 @frozen(kw_only=True)
-class RunWishes:
+class RunOptions:
     """What the options of a whole run ask for."""
 
     backend: BackendSpec

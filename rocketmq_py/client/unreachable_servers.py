@@ -32,7 +32,7 @@ class _Absence:
     failures: int = 1
 
 
-class Absences:
+class UnreachableServers:
     """What is away for one client. Every call is safe from any thread.
 
     True when something is: who makes many calls need not report an answer while nothing is.

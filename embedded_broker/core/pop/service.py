@@ -1,9 +1,9 @@
 """What a pop gets: messages of any queue, hidden from its group until they are acked or come back.
 
 RocketMQ's PopMessageProcessor. A pop walks the queues of a topic, beginning anywhere, and in a
-fifth of the cases what came back first; else that fills up (`places.py`). Each queue that gives
-something gets a check point (`revive.py`), or for an ordered pop a block (`ordered.py`), and the
-group's offset moves on at once: what is hidden does not depend on it. A pop that finds nothing
+fifth of the cases what came back first; else that fills up (`queue_order.py`). Each queue that
+gives something gets a check point (`revive.py`), or for an ordered pop a block (`ordered.py`), and
+the group's offset moves on at once: what is hidden does not depend on it. A pop that finds nothing
 waits at all these queues (`core/waiters.py`), at those of the retry topic as well; there the
 original looks only when a waiting time ends. Must not know: headers, handles.
 """
@@ -18,8 +18,8 @@ from embedded_broker.core.filters import Filter, Filters, Unmade
 from embedded_broker.core.outside import Outside
 from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.ordered import OrderedPops
-from embedded_broker.core.pop.places import PopPlaces, place_of
 from embedded_broker.core.pop.pops import Pop, Popped, Reply
+from embedded_broker.core.pop.queue_order import QueueOrder, place_of
 from embedded_broker.core.pop.records import order_counts, queue_offsets, renamed, split
 from embedded_broker.core.pop.revive import ReviveService
 from embedded_broker.core.pop.revive_log import PopKey, check_invisible
@@ -47,7 +47,7 @@ _PASSED_OVER: Final = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE
 
 
 @define(eq=False, kw_only=True)
-class Taking:
+class PopService:
     """Hands out messages and hides them. Used under the door."""
 
     _config: BrokerConfig
@@ -58,13 +58,13 @@ class Taking:
     _deliveries: DeliveryLog
     _statistics: Statistics
     _checks: PopChecks
-    _places: PopPlaces
+    _places: QueueOrder
     _filters: Filters
     _outside: Outside
     waiters: Waiters
     revive: ReviveService
     ordered: OrderedPops
-    heir: "Taking | None" = field(default=None, init=False)
+    heir: "PopService | None" = field(default=None, init=False)
     """The state that is asked from now on, after a reset."""
 
     # --- pop -------------------------------------------------------------------------------

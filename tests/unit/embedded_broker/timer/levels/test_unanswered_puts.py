@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.store.inner import PutResult, PutStatus
 from embedded_broker.timer.delivery import LatePut
-from embedded_broker.timer.levels.lanes import LOOK_EVERY_MS, Flight, LevelLane
+from embedded_broker.timer.levels.unanswered_puts import LOOK_EVERY_MS, Flight, UnansweredPuts
 
 STORED = PutResult(PutStatus.PUT_OK, commit_log_offset=100, size=50)
 FAILED = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
@@ -18,7 +18,7 @@ class Harness:
     def __init__(self) -> None:
         self.synced = 0
         self.answers: list[PutResult | LatePut | None] = []
-        self.lane = LevelLane(
+        self.lane = UnansweredPuts(
             is_durable=lambda log_end: log_end <= self.synced,
             put_again=lambda _offset: self.answers.pop(0),
         )
