@@ -1,4 +1,4 @@
-"""The acts on one broker: made of the parts that it has.
+"""Administration of one broker, made of the parts that it has.
 
 Answers: which part each of the classes of `core/administration/` gets. Must not know: requests.
 Read on: ``assembly.py``, which makes the parts.
@@ -17,7 +17,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 
 
 def administration_of(parts: BrokerParts) -> Administration:
-    """Make the acts on a broker that has its tables and its waiting pulls."""
+    """Make what administers a broker that has its tables and its waiting pulls."""
     offsets = _offsets(parts)
 
     def let_old_go() -> None:

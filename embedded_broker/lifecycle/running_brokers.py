@@ -239,7 +239,7 @@ class RunningBrokers:
         _running[self] = None
 
     def close(self) -> None:
-        """End extra_servers, then clients, then timers, then files. Idempotent, bounded in time.
+        """End extra servers, then clients, then timers, then files. Idempotent, bounded in time.
 
         After a Ctrl-C in the middle it may be called again.
         """

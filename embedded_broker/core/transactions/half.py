@@ -139,7 +139,7 @@ def custom_immunity_ms(properties: Mapping[str, str]) -> int | None:
 
 
 def replaced_offset(properties: Mapping[str, str]) -> int | None:
-    """Read the queue offset of the half message that this copy of ours stands for now."""
+    """Read the queue offset of the half message that this copy replaces."""
     offset = _number(properties.get(Prop.TRAN_SRC_OFFSET), -1)
     return offset if offset >= 0 else None
 

@@ -183,7 +183,7 @@ def asked(broker: EmbeddedBroker, host: str, code: int) -> RemotingCommand:
     return peer.answers[0]
 
 
-@pytest.mark.parametrize("host", ["10.1.2.3", "2001:db8::7", "::ffff:10.1.2.3"])
+@pytest.mark.parametrize("host", ["10.1.2.3", "2001:db8::7", "::ffff:10.1.2.3", "127.example.org"])
 @pytest.mark.parametrize("code", sorted(ADMINISTRATION))
 def test_other_hosts_administer_only_a_broker_that_allows_it(
     reachable: EmbeddedBroker, code: int, host: str
