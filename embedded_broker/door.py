@@ -38,10 +38,6 @@ Turn = Callable[[Callable[[], None]], None]
 class Receiver(Protocol):
     """Where frames go after release; ``remoting.requests.Connection`` is one."""
 
-    @property
-    def is_own(self) -> bool:
-        """Whether it is the test itself, which also a paused broker answers."""
-
     def deliver(self, frames: list[bytes]) -> None:
         """Take frames in order. Called outside the door, on any thread; must not block."""
 
@@ -109,8 +105,9 @@ class Door:
             else:
                 self._frames = {}
                 if self._holding:
-                    frames = self._hold_back(frames)
-                if frames:
+                    self._hold_back(frames)
+                    frames = _NO_FRAMES
+                else:
                     self._delivering.append(None)
             if after:
                 self._after = []
@@ -177,7 +174,7 @@ class Door:
         return bool(self._delivering)
 
     def hold(self) -> None:
-        """Begin a pause: requests wait, and nothing leaves but to the test itself."""
+        """Begin a pause: requests wait, and nothing leaves."""
         with self:
             self._holding = True
             self.pause.begin()
@@ -191,15 +188,10 @@ class Door:
             self._held = {}
         self.pause.end()
 
-    def _hold_back(self, frames: dict[Receiver, list[bytes]]) -> dict[Receiver, list[bytes]]:
-        """Keep what would leave; give what goes to the test itself. Under the door."""
-        passing = {}
+    def _hold_back(self, frames: dict[Receiver, list[bytes]]) -> None:
+        """Keep what would leave until the pause ends. Under the door."""
         for receiver, batch in frames.items():
-            if receiver.is_own:
-                passing[receiver] = batch
-            else:
-                self._held.setdefault(receiver, []).extend(batch)
-        return passing
+            self._held.setdefault(receiver, []).extend(batch)
 
     def emit(self, receiver: Receiver, frame: bytes) -> None:
         """Hand ``frame`` to ``receiver`` once the door is released."""

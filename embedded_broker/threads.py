@@ -1,4 +1,4 @@
-"""The end of a thread, whatever became of its start.
+"""Joining of a thread, whatever became of its start.
 
 Answers: whether a thread has ended. Must not know: what it did.
 """

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Protocol, TypeAlias
 from compat.ons.consumer import Action, ConsumeContext, ReceivingClient, no_consume
 from compat.ons.message import Message, from_core
 from compat.ons.properties import PropertyKeyConst
-from compat.ons.settings import BATCH_CONSUMER, Kind
+from compat.ons.settings import BATCH_CONSUMER, ClientKind
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -59,7 +59,7 @@ class BatchConsumer(ReceivingClient):
     messages of one topic.
     """
 
-    _KIND: ClassVar[Kind] = BATCH_CONSUMER
+    _KIND: ClassVar[ClientKind] = BATCH_CONSUMER
     _SUCCESS = Action.CommitMessage
 
     def _make(self) -> None:

@@ -17,7 +17,7 @@ import rocketmq_py
 from compat.ons.access import Access
 from compat.ons.message import Message
 from compat.ons.properties import Properties
-from compat.ons.settings import Kind, named_by_property
+from compat.ons.settings import ClientKind, named_by_property
 from rocketmq_py.config import Credentials
 from rocketmq_py.errors import DelayConflictError, ONSClientException, RocketMQError
 
@@ -35,7 +35,7 @@ class Client(ABC):
     client is left to that.
     """
 
-    _KIND: ClassVar[Kind]
+    _KIND: ClassVar[ClientKind]
 
     def __init__(self, properties: Mapping[str, object]) -> None:
         with named_by_property(self._KIND):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from compat.ons.client import Client, misfit, translated
 from compat.ons.message import Message, from_core
-from compat.ons.settings import CONSUMER, Kind, settings_of
+from compat.ons.settings import CONSUMER, ClientKind, settings_of
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -177,7 +177,7 @@ class Consumer(ReceivingClient):
     end. With MessageModel = BROADCASTING every member of the group gets every message, once.
     """
 
-    _KIND: ClassVar[Kind] = CONSUMER
+    _KIND: ClassVar[ClientKind] = CONSUMER
     _SUCCESS = Action.CommitMessage
 
     def subscribe(

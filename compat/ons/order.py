@@ -15,7 +15,7 @@ from compat.ons.consumer import ReceivingClient, no_consume
 from compat.ons.message import Message, check_message, from_core
 from compat.ons.producer import SendingClient, refuse_delay, sending
 from compat.ons.sending import SendResult
-from compat.ons.settings import ORDER_CONSUMER, ORDER_PRODUCER, Kind
+from compat.ons.settings import ORDER_CONSUMER, ORDER_PRODUCER, ClientKind
 from rocketmq_py import (
     ConsumeOrderlyContext,
     ConsumeOrderlyStatus,
@@ -82,7 +82,7 @@ class OrderProducer(SendingClient):
     SDK's error.
     """
 
-    _KIND: ClassVar[Kind] = ORDER_PRODUCER
+    _KIND: ClassVar[ClientKind] = ORDER_PRODUCER
 
     def send(self, message: Message, sharding_key: str, *, allow_delay: bool = False) -> SendResult:
         """Send to the queue of the key, and wait for the broker.
@@ -112,7 +112,7 @@ class OrderConsumer(ReceivingClient):
     for ever, unless the property maxReconsumeTimes sets a limit.
     """
 
-    _KIND: ClassVar[Kind] = ORDER_CONSUMER
+    _KIND: ClassVar[ClientKind] = ORDER_CONSUMER
     _SUCCESS = OrderAction.Success
 
     def subscribe(

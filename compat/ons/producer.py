@@ -18,7 +18,7 @@ import rocketmq_py
 from compat.ons.client import Client, translated
 from compat.ons.message import Message, check_message, to_core
 from compat.ons.sending import OnExceptionContext, SendCallbackLike, SendResult, Teller
-from compat.ons.settings import PRODUCER, Kind, producer_settings
+from compat.ons.settings import PRODUCER, ClientKind, producer_settings
 from rocketmq_py import DefaultMQProducer
 from rocketmq_py.errors import DelayConflictError, ONSClientException
 from rocketmq_py.raw import MessageIds
@@ -46,7 +46,7 @@ class Producer(SendingClient):
     Every failure is an `ONSClientException` whose ``__cause__`` is the SDK's error.
     """
 
-    _KIND: ClassVar[Kind] = PRODUCER
+    _KIND: ClassVar[ClientKind] = PRODUCER
     _callback_executor: Executor | None = None
 
     def send(self, message: Message) -> SendResult:

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from compat.ons.client import Client, translated
 from compat.ons.message import Message, TopicPartition, from_core, partition_of, queue_of
-from compat.ons.settings import PULL_CONSUMER, Kind, settings_of
+from compat.ons.settings import PULL_CONSUMER, ClientKind, settings_of
 from rocketmq_py import DefaultLitePullConsumer, MessageQueue
 from rocketmq_py.errors import ONSClientException
 
@@ -62,7 +62,7 @@ class PullConsumer(Client):
     comes again by itself, and there are no dead letters. Failures are `ONSClientException`.
     """
 
-    _KIND: ClassVar[Kind] = PULL_CONSUMER
+    _KIND: ClassVar[ClientKind] = PULL_CONSUMER
 
     def _make(self) -> None:
         settings = settings_of(self._KIND, self.properties, self._access)

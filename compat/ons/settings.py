@@ -48,7 +48,7 @@ class Row:
 
 
 @frozen
-class Kind:
+class ClientKind:
     """One kind of client: its name in texts, its rows, and what is refused for it alone."""
 
     name: str
@@ -189,11 +189,11 @@ REFUSED: Final[Mapping[str, Callable[[str], str | None]]] = {
 }
 """Property to what says, of its value, why it is refused; None where the value asks nothing."""
 
-PRODUCER: Final = Kind("a producer", _producer(5000), {})
-ORDER_PRODUCER: Final = Kind("an order producer", _producer(3000), {})
-TRANSACTION_PRODUCER: Final = Kind("a transaction producer", _producer(3000), {})
-CONSUMER: Final = Kind("a consumer", _push(16), {})
-BATCH_CONSUMER: Final = Kind(
+PRODUCER: Final = ClientKind("a producer", _producer(5000), {})
+ORDER_PRODUCER: Final = ClientKind("an order producer", _producer(3000), {})
+TRANSACTION_PRODUCER: Final = ClientKind("a transaction producer", _producer(3000), {})
+CONSUMER: Final = ClientKind("a consumer", _push(16), {})
+BATCH_CONSUMER: Final = ClientKind(
     "a batch consumer",
     (
         *_push(16),
@@ -202,7 +202,7 @@ BATCH_CONSUMER: Final = Kind(
     ),
     {},
 )
-ORDER_CONSUMER: Final = Kind(
+ORDER_CONSUMER: Final = ClientKind(
     "an order consumer",
     (
         *_push(_UNLIMITED),
@@ -214,7 +214,7 @@ ORDER_CONSUMER: Final = Kind(
         )
     },
 )
-PULL_CONSUMER: Final = Kind(
+PULL_CONSUMER: Final = ClientKind(
     "a pull consumer",
     (
         *_CONSUMER,
@@ -238,7 +238,7 @@ KINDS: Final = (
 # --- reading -------------------------------------------------------------------------------------
 
 
-def check(kind: Kind, properties: Mapping[str, str]) -> None:
+def check(kind: ClientKind, properties: Mapping[str, str]) -> None:
     """Raise ONSClientException for a property that is not known, or asks what is not offered."""
     for key in properties:
         if key not in KNOWN:
@@ -252,7 +252,7 @@ def check(kind: Kind, properties: Mapping[str, str]) -> None:
             raise ONSClientException(f"property {key} = {value!r} of {kind.name}: {reason}")
 
 
-def settings_of(kind: Kind, properties: Mapping[str, str], access: Access) -> dict[str, Any]:
+def settings_of(kind: ClientKind, properties: Mapping[str, str], access: Access) -> dict[str, Any]:
     """Give the settings of the SDK's client; ONSClientException for what cannot be one."""
     check(kind, properties)
     read = {row.setting: row.read(properties, row.key) for row in kind.rows}
@@ -264,13 +264,15 @@ def settings_of(kind: Kind, properties: Mapping[str, str], access: Access) -> di
     }
 
 
-def producer_settings(kind: Kind, properties: Mapping[str, str], access: Access) -> dict[str, Any]:
+def producer_settings(
+    kind: ClientKind, properties: Mapping[str, str], access: Access
+) -> dict[str, Any]:
     """Give the settings of a producer of any kind: this is where those of all of them belong."""
     return settings_of(kind, properties, access) | {"delay_policy": "as_java"}
 
 
 @contextmanager
-def named_by_property(kind: Kind) -> Iterator[None]:
+def named_by_property(kind: ClientKind) -> Iterator[None]:
     """Name the property, in an error of the SDK about the setting that it became."""
     try:
         yield

@@ -18,7 +18,7 @@ from compat.ons.message import Message, from_core
 from compat.ons.producer import refuse_delay, sending
 from compat.ons.properties import PropertyKeyConst, int_of
 from compat.ons.sending import SendResult
-from compat.ons.settings import TRANSACTION_PRODUCER, Kind, producer_settings
+from compat.ons.settings import TRANSACTION_PRODUCER, ClientKind, producer_settings
 from rocketmq_py import LocalTransactionState, MessageExt, SendStatus, TransactionMQProducer
 from rocketmq_py.errors import ONSClientException
 
@@ -139,7 +139,7 @@ class TransactionProducer(Client):
     be alive then. Failures are `ONSClientException`, as of every producer.
     """
 
-    _KIND: ClassVar[Kind] = TRANSACTION_PRODUCER
+    _KIND: ClassVar[ClientKind] = TRANSACTION_PRODUCER
 
     def __init__(self, properties: Mapping[str, object], checker: CheckerLike | None) -> None:
         self._checker = None if checker is None else _method(checker, "check", "checker", "message")

@@ -1,4 +1,4 @@
-"""How the command line asks a running broker about its timers.
+"""Questions of the command line to a running broker about its timers.
 
 Answers: the report of a broker, or of every broker that a name server knows. The questions are
 those of `rocketmq_py.DefaultMQAdminExt`. When a broker refuses one (4.9 has no timers, a 5.x that

@@ -20,7 +20,7 @@ from attrs import field, frozen
 from embedded_broker.clocks.application import ApplicationFace
 from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.jumps import Jumps
-from embedded_broker.clocks.run import Run
+from embedded_broker.clocks.run import ClockRun
 from embedded_broker.clocks.settle import Resident, Settled, autojumping, wait_until_settled
 from embedded_broker.clocks.timeline import Deadline
 from embedded_broker.clocks.waiting import Onlookers, refuse_in_event_loop
@@ -287,12 +287,12 @@ class BrokerClock(ApplicationFace, ABC):
                 raise run.failed(condition)
         return Advanced(fired=run.fired, until=self.now())
 
-    def begin_run_until(self, at_most: float | timedelta | None, timeout: float | None) -> Run:
+    def begin_run_until(self, at_most: float | timedelta | None, timeout: float | None) -> ClockRun:
         """Prepare ``run_until``, for its blocking form and that of ``aio``."""
         span = None if at_most is None else _span("run_until", at_most)
         return self._begin_run("run_until", span, timeout)
 
-    def _begin_run(self, call: str, span: timedelta | None, timeout: float | None) -> Run:
+    def _begin_run(self, call: str, span: timedelta | None, timeout: float | None) -> ClockRun:
         """Prepare a run over ``span``, or one that ends when nothing waits."""
         del span, timeout
         self._refuse(call)
@@ -444,11 +444,11 @@ class VirtualClock(BrokerClock):
                 )
             return self._move_to(now_ms + span_ms, elide=roll_elision, age=age)
 
-    def _begin_run(self, call: str, span: timedelta | None, timeout: float | None) -> Run:
+    def _begin_run(self, call: str, span: timedelta | None, timeout: float | None) -> ClockRun:
         until_ms = None if span is None else self.now_ms - (-span // timedelta(milliseconds=1))
         if until_ms is not None and until_ms > LATEST_MS:
             raise ClockError(f"clock.{call}({span}): that is after the year 9999")
-        return Run(self, until_ms, self.watchdog if timeout is None else timeout)
+        return ClockRun(self, until_ms, self.watchdog if timeout is None else timeout)
 
     def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an aware datetime; ``ClockError`` when that is in the past."""

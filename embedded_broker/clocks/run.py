@@ -56,7 +56,7 @@ class Runner(Protocol):
 
 
 @define(eq=False)
-class Run:
+class ClockRun:
     """One way forward: ``settle`` first, then ``step`` as long as it says that it moved.
 
     It ends at ``until_ms``; without it, when nothing waits any more. All steps together take at

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.control.answers import to_json
-from embedded_broker.control.calls import CALLS_MAX, Calls, TooManyCalls
+from embedded_broker.control.calls import CALLS_MAX, ThreadCalls, TooManyCalls
 from embedded_broker.control.fault_numbers import FaultNumbers
 from embedded_broker.control.fields import read_fields
 from embedded_broker.control.gatekeeper import Gatekeeper
@@ -47,7 +47,7 @@ class Face:
 
     brokers: Callable[[], Sequence[EmbeddedBroker]]
     gatekeeper: Gatekeeper
-    calls: Calls
+    calls: ThreadCalls
     closing: Event
     faults: FaultNumbers
     life: Lock
@@ -58,7 +58,7 @@ def make_app(
     brokers: Callable[[], Sequence[EmbeddedBroker]],
     *,
     token: str | None,
-    calls: Calls,
+    calls: ThreadCalls,
     closing: Event,
 ) -> Starlette:
     """Make the application for these brokers; the first one is meant when none is named."""

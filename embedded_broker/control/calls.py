@@ -22,7 +22,7 @@ class TooManyCalls(Exception):  # noqa: N818 - reads as what it is
     """As many calls as may run at once do run."""
 
 
-class Calls:
+class ThreadCalls:
     """Runs calls on threads and gives their results to an event loop."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a caller may give to an operation, and how it is read.
+"""Fields of an operation: what a caller may give, and how it is read.
 
 Answers: which types a field of a path, a query or a JSON body has, within which limits, and what is
 said when a value does not fit: the error names the setting, the value and the limit. Must not know:
@@ -24,7 +24,7 @@ _FLAGS: Final = {"true": True, "false": False}
 _MISSING: Final = object()
 
 
-class Kind(Enum):
+class FieldType(Enum):
     """The type of a field: its JSON type, its OpenAPI format, and what a caller is told of it."""
 
     TEXT = ("string", "", "a text")
@@ -53,7 +53,7 @@ class Field:
     """One thing that a caller may give; ``low`` and ``high`` limit a number."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     meaning: str
     required: bool = False
     default: Any = None  # Any: of the field's own type
@@ -182,15 +182,15 @@ def _code(value: object) -> object:
     return number if isinstance(number, int) else _text(value)
 
 
-_READERS: Final[dict[Kind, Callable[[object], object]]] = {
-    Kind.TEXT: _text,
-    Kind.INTEGER: _integer,
-    Kind.NUMBER: _number,
-    Kind.FLAG: _flag,
-    Kind.INSTANT: _instant,
-    Kind.BYTES: _bytes,
-    Kind.TEXTS: _texts,
-    Kind.TEXT_MAP: _text_map,
-    Kind.VALUE_MAP: _value_map,
-    Kind.CODE: _code,
+_READERS: Final[dict[FieldType, Callable[[object], object]]] = {
+    FieldType.TEXT: _text,
+    FieldType.INTEGER: _integer,
+    FieldType.NUMBER: _number,
+    FieldType.FLAG: _flag,
+    FieldType.INSTANT: _instant,
+    FieldType.BYTES: _bytes,
+    FieldType.TEXTS: _texts,
+    FieldType.TEXT_MAP: _text_map,
+    FieldType.VALUE_MAP: _value_map,
+    FieldType.CODE: _code,
 }

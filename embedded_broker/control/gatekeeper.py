@@ -1,4 +1,4 @@
-"""Who may ask: checked for every request, before anything else.
+"""Access to the HTTP face: checked for every request, before anything else.
 
 Answers: whether a request is let in. With a token, whoever knows it. Without one, programs of this
 host alone, and no page of a browser: a page of another site can send requests to this host, under a

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from embedded_broker.control.answers import Json, schema_of
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import BROKER, Operation
 from embedded_broker.control.problems import PROBLEM_TYPE
 
@@ -110,9 +110,9 @@ def _schema(field: Field, *, told: bool = True) -> Json:
         schema["format"] = field.kind.json_format
     if told:
         schema["description"] = field.meaning
-    if field.kind is Kind.TEXTS:
+    if field.kind is FieldType.TEXTS:
         schema["items"] = {"type": "string"}
-    if field.kind is Kind.TEXT_MAP:
+    if field.kind is FieldType.TEXT_MAP:
         schema["additionalProperties"] = {"type": "string"}
     if field.choices:
         schema["enum"] = list(field.choices)

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import Bodies
 from embedded_broker.control.fault_numbers import FaultNumbers
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 
 WAIT_MAX_S: Final = 300
 """The longest wait that one request may ask for, in seconds."""
@@ -24,11 +24,11 @@ PAGE_MAX: Final = 1000
 BODIES_MAX: Final = 48 << 20
 """Bytes that the compressed bodies of an answer become at most: more fill it, in base64 alone."""
 BROKER: Final = Field(
-    "broker", Kind.TEXT, "Which broker of a cluster, by its name; without it the first one."
+    "broker", FieldType.TEXT, "Which broker of a cluster, by its name; without it the first one."
 )
 TIMEOUT: Final = Field(
     "timeout",
-    Kind.NUMBER,
+    FieldType.NUMBER,
     "How many seconds of wall time to wait at most.",
     default=5,
     low=0,
@@ -80,7 +80,7 @@ class Operation:
     @path_fields.default
     def _of_path(self) -> tuple[Field, ...]:
         return tuple(
-            Field(name, Kind.TEXT, _PATH_MEANINGS[name], required=True)
+            Field(name, FieldType.TEXT, _PATH_MEANINGS[name], required=True)
             for name in _IN_PATH.findall(self.path)
         )
 

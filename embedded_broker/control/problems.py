@@ -1,4 +1,4 @@
-"""What a caller is told when something is not possible: problem+json (RFC 9457).
+"""Errors of the HTTP face: problem+json (RFC 9457).
 
 Answers: which status an error of the broker has, and its text with value, limit and setting as
 members of their own. Must not know: which operation was asked for. Read on: ``app.py``.

@@ -15,7 +15,7 @@ import uvicorn
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.control.app import make_app
-from embedded_broker.control.calls import Calls
+from embedded_broker.control.calls import ThreadCalls
 from embedded_broker.control.connections import SILENT_S, BoundedConnection
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.server import listen
@@ -56,7 +56,7 @@ class ControlServer:
         self._token = token
         self._server: uvicorn.Server | None = None
         self._thread: Thread | None = None
-        self._calls = Calls()
+        self._calls = ThreadCalls()
         self._closing = Event()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the messages of a batch are stored with: their own properties and those of the batch.
+"""Properties of batches: a message is stored with its own and those of its batch.
 
 A batch-wide property is added to every message; as in the original
 (``MessageExtEncoder.encode`` of a batch) the texts are put one behind the other, and the last of

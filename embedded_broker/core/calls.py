@@ -1,4 +1,4 @@
-"""What the broker tells and asks its clients, and which of these calls wait for an answer.
+"""Calls of the broker to its clients, and which of them wait for an answer.
 
 Answers: what can be said to a client, as values; to which call an answer belongs; and how a call
 ends that gets none. Must not know: frames, codes. A wire sends a call and gives it a number, under
@@ -147,7 +147,7 @@ class _Pending:
     timer: SessionTimer
 
 
-class Calls:
+class ClientCalls:
     """The calls of one broker to its clients. Used under the door.
 
     ``counts`` says how often a call ended in which way. ``unmatched`` counts answers that belong to

@@ -1,4 +1,4 @@
-"""What a consumer gets when it pulls: at once, or when a message arrives.
+"""Pulls: what a consumer gets at once, or when a message arrives.
 
 RocketMQ's PullMessageProcessor: its checks in their order (broker, group, topic and queue,
 subscription); then the store is read, the offset that came along is committed, what is handed out
@@ -13,23 +13,18 @@ from functools import partial
 
 from attrs import define, field
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.filters import NO_TAG, Filter, Filters, Unmade
 from embedded_broker.core.outside import Outside
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
-from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.judging import Unjudged
 from embedded_broker.store.memory_budget import physical_memory
 from embedded_broker.store.pull import GetResult, GetStatus
-from embedded_broker.store.store_reader import StoreReader
-from embedded_broker.tables.consumers.filters import ConsumerFilterTable
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import ConsumerRegistry
-from embedded_broker.tables.offsets.deliveries import DeliveryLog
-from embedded_broker.tables.offsets.table import OffsetTable, offset_problem
+from embedded_broker.tables.broker_tables import Tables
+from embedded_broker.tables.offsets.table import offset_problem
 from embedded_broker.tables.peer import Peer
-from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.errors import BodyError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
@@ -108,20 +103,10 @@ Reply = Callable[[Pulled | Refused], None]
 
 @define(eq=False, kw_only=True)
 class Consume:
-    """Hands out messages. Used under the door.
+    """Hands out messages. Used under the door."""
 
-    `address` is named when the broker refuses.
-    """
-
-    _address: str
-    _config: BrokerConfig
-    _store: StoreReader
-    _topics: TopicTable
-    _groups: GroupTable
-    _consumers: ConsumerRegistry
-    _consumer_filters: ConsumerFilterTable
-    _offsets: OffsetTable
-    _deliveries: DeliveryLog
+    _env: Environment
+    _tables: Tables
     _statistics: Statistics
     waiters: Waiters
     filters: Filters
@@ -139,7 +124,7 @@ class Consume:
             self._outside.judge(one, partial(self._pull_again, pull, reply))
             return None
         if pull.commit_offset is not None and pulled.found.status is not GetStatus.OFFSET_RESET:
-            self._offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
+            self._tables.offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
         is_parked = (
             pulled.is_at_end
             and pull.wait_ms is not None
@@ -163,7 +148,7 @@ class Consume:
 
     def wanted_by(self, group: str, topic: str) -> Filter | None:
         """Give the filter of a connected group; None: every message, or nothing is known."""
-        live = self._consumers.get(group)
+        live = self._tables.consumers.get(group)
         data = None if live is None else live.subscriptions.get(topic)
         try:
             return None if data is None else self._of_heartbeat(data, group)
@@ -189,13 +174,13 @@ class Consume:
         """Check a pull and read, unless the group's offset was reset: then it begins there."""
         checked = self._check(pull)
         topic, queue_id = pull.topic, pull.queue_id
-        reset = self._offsets.take_reset(pull.group, topic, queue_id)
+        reset = self._tables.offsets.take_reset(pull.group, topic, queue_id)
         if reset is not None:
-            low = self._store.min_offset(topic, queue_id)
-            high = self._store.max_offset(topic, queue_id)
+            low = self._env.store.min_offset(topic, queue_id)
+            high = self._env.store.max_offset(topic, queue_id)
             found = GetResult(GetStatus.OFFSET_RESET, reset, low, high, [], 0)
         else:
-            found = self._store.get(
+            found = self._env.store.get(
                 topic, queue_id, pull.offset, pull.max_count, wanted=checked.wanted
             )
         self._note_handed_out(pull, found)
@@ -204,14 +189,14 @@ class Consume:
             or (found.status is GetStatus.NO_MESSAGE_IN_QUEUE and pull.offset == 0)
         )
         pulled = Pulled(found, is_at_end, checked)
-        if self._config.flag("slaveReadEnable"):
+        if self._env.config.flag("slaveReadEnable"):
             pulled.next_broker_id = self._broker_for(found, checked.group)
         return pulled
 
     def _note_handed_out(self, pull: Pull, found: GetResult) -> None:
         group, topic, count = pull.group, pull.topic, found.count
         self._statistics.note_pull(group, topic, count, found.size)
-        self._deliveries.handed_out(
+        self._tables.deliveries.handed_out(
             group, topic, pull.queue_id, pull.offset, found.next_begin_offset, count
         )
 
@@ -223,16 +208,16 @@ class Consume:
         """
         if found.places:
             offset, size = found.places[-1]
-            behind = self._store.log.max_offset - offset - size
-            percent = self._config.int("accessMessageInMemoryMaxRatio")
+            behind = self._env.store.log.max_offset - offset - size
+            percent = self._env.config.int("accessMessageInMemoryMaxRatio")
             if behind * 100 > physical_memory() * percent:
                 return group.which_broker_when_consume_slowly
-        return 0 if self._config.int("brokerId") else group.broker_id
+        return 0 if self._env.config.int("brokerId") else group.broker_id
 
     def _park(self, pull: Pull, wanted: Filter | None, reply: Reply) -> bool:
         wait_ms = pull.wait_ms or 0
-        if not self._config.flag("longPollingEnable"):
-            wait_ms = self._config.int("shortPollingTimeMills")
+        if not self._env.config.flag("longPollingEnable"):
+            wait_ms = self._env.config.int("shortPollingTimeMills")
         if wait_ms <= 0:
             return False
         queues = {(pull.topic, pull.queue_id): pull.offset}
@@ -277,17 +262,17 @@ class Consume:
 
     def _check(self, pull: Pull) -> Checked:
         """Refuse a pull by the first check that fails, in the order of the original."""
-        if pull.is_lite and not self._config.flag("litePullMessageEnable"):
+        if pull.is_lite and not self._env.config.flag("litePullMessageEnable"):
             raise Forbidden(
                 Who.BROKER,
-                f"the broker[{self._address}] for lite pull consumer is forbidden: "
+                f"the broker[{self._env.address}] for lite pull consumer is forbidden: "
                 "litePullMessageEnable=false",
             )
-        perm = self._config.int("brokerPermission")
+        perm = self._env.config.int("brokerPermission")
         if not perm & PERM_READ:
             raise Forbidden(
                 Who.BROKER,
-                f"the broker[{self._address}] pulling message is forbidden: "
+                f"the broker[{self._env.address}] pulling message is forbidden: "
                 f"brokerPermission={perm} has no read bit (4)",
             )
         group = self._group(pull)
@@ -300,7 +285,7 @@ class Consume:
         return Checked(group, topic, wanted)
 
     def _group(self, pull: Pull) -> SubscriptionGroupConfig:
-        group = self._groups.find(pull.group)
+        group = self._tables.groups.find(pull.group)
         if group is None:
             raise Refused(
                 Reason.GROUP_NOT_EXIST,
@@ -315,7 +300,7 @@ class Consume:
         return group
 
     def _topic(self, pull: Pull) -> TopicConfig:
-        topic = self._topics.get(pull.topic)
+        topic = self._tables.topics.get(pull.topic)
         if topic is None:
             raise Refused(
                 Reason.TOPIC_NOT_EXIST, f"topic[{pull.topic}] not exist, apply first please!"
@@ -336,7 +321,7 @@ class Consume:
 
     def _from_heartbeat(self, pull: Pull, group: SubscriptionGroupConfig) -> Filter | None:
         """Give the filter of the subscription that the group's heartbeats registered."""
-        live = self._consumers.get(pull.group)
+        live = self._tables.consumers.get(pull.group)
         if live is None:
             raise Refused(
                 Reason.SUBSCRIPTION_NOT_EXIST,
@@ -348,7 +333,7 @@ class Consume:
                 f"the consumer group[{pull.group}] can not consume by broadcast way: "
                 "consumeBroadcastEnable=false",
             )
-        if self._groups.is_forbidden(pull.group, pull.topic):
+        if self._tables.groups.is_forbidden(pull.group, pull.topic):
             raise Forbidden(
                 Who.SUBSCRIPTION,
                 f"the consumer group[{pull.group}] is forbidden for topic[{pull.topic}]",
@@ -362,7 +347,7 @@ class Consume:
             )
         if data.sub_version < pull.sub_version:
             is_tag = (data.expression_type or TAG) == TAG
-            if not is_tag or not self._config.flag("acceptNewerSubVersion"):
+            if not is_tag or not self._env.config.flag("acceptNewerSubVersion"):
                 raise Refused(
                     Reason.SUBSCRIPTION_NOT_LATEST,
                     f"the consumer's subscription not latest: the pull has subVersion "
@@ -386,7 +371,7 @@ class Consume:
                 return self.filters.made(kind, data.sub_string, data.code_set)
             except BodyError:
                 return NO_TAG
-        kept = self._consumer_filters.find(data.topic, group)
+        kept = self._tables.consumer_filters.find(data.topic, group)
         if kept is None:
             problem = self.filters.problem(kind, data.sub_string) or "it was right once"
             raise Refused(

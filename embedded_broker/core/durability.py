@@ -1,4 +1,4 @@
-"""Answers that wait until what they promise is true: it is on disk, or slaves have it.
+"""Durability of answers: they wait until a message is on disk, or until slaves have it.
 
 Answers: whether an answer has to wait, and who is told when the wait is over or took too long.
 After ``CommitLog.handleDiskFlushAndHA`` and ``GroupCommitService``. Must not know: what is

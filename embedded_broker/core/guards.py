@@ -1,4 +1,4 @@
-"""Who may say no to a request before anything else looks at it.
+"""Guards: who may refuse a request before anything else looks at it.
 
 Answers: what a guard is told of a request, in which order guards are asked, and that the first
 refusal counts. Access control, rate limits and maintenance modes are guards. Must not know: wires,
@@ -180,7 +180,7 @@ class Caller:
     def _refusal(
         self, action: Action, resources: Sequence[Resource], also: Sequence[Action] = ()
     ) -> Refused | None:
-        if self._peer.is_own or not self._guards.concern(action):
+        if not self._guards.concern(action):
             return None
         return self._guards.check(self._peer, action, resources, also=also, claim=self._claim)
 

@@ -1,4 +1,4 @@
-"""What comes in to be stored, and what became of it. Values only.
+"""Values of a send: what comes in to be stored, and what became of it.
 
 Read on: ``produce.py``, which makes the one of the other.
 """

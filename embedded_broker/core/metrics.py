@@ -1,4 +1,4 @@
-"""What is read off a broker when somebody looks at its metrics.
+"""Metrics: what is read off a broker when somebody looks.
 
 Answers: which of RocketMQ's metrics a broker has (`BrokerMetricsConstant`,
 `DefaultStoreMetricsConstant`) and where each number stands. Must not know: who looks, and in which
@@ -13,6 +13,7 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.core.administration.offsets import GroupOffset, GroupOffsets
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.figures import (
     BROKER_GET_NUMS,
     BROKER_PUT_NUMS,
@@ -22,22 +23,19 @@ from embedded_broker.core.figures import (
     Figure,
 )
 from embedded_broker.core.statistics import (
-    Kind,
     Labels,
     Metric,
+    MetricKind,
     Registry,
     Statistics,
     Totals,
     Values,
 )
 from embedded_broker.core.transactions.service import TransactionalMessageService
-from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry
+from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.interface import TimerEngine
-from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.names import DLQ_PREFIX, is_dlq_topic, is_retry_topic
 
 
@@ -45,13 +43,8 @@ from rocketmq_py.protocol.names import DLQ_PREFIX, is_dlq_topic, is_retry_topic
 class Sources:
     """Where the numbers of one broker stand."""
 
-    config: BrokerConfig
-    clock: Clock
-    store: MessageStore
-    topics: TopicTable
-    groups: GroupTable
-    consumers: ConsumerRegistry
-    producers: ProducerRegistry
+    env: Environment
+    tables: Tables
     offsets: GroupOffsets
     transactions: TransactionalMessageService
     timers: TimerEngine
@@ -82,8 +75,8 @@ def totals(store: MessageStore, topics: TopicTable, timers: TimerEngine) -> Tota
 def _stored(at: Sources) -> Counter[Labels]:
     """Count the messages of each topic of users."""
     found: Counter[Labels] = Counter()
-    for (topic, _), queue in at.store.queues.items():
-        if not at.topics.is_system(topic):
+    for (topic, _), queue in at.env.store.queues.items():
+        if not at.tables.topics.is_system(topic):
             found[topic,] += queue.max_offset
     return found
 
@@ -128,24 +121,24 @@ def _unread(place: GroupOffset) -> int:
 def _consumers(at: Sources) -> Values:
     return Counter(
         (name, member.language_name)
-        for name in at.consumers.groups()
-        if (group := at.consumers.get(name)) is not None
+        for name in at.tables.consumers.groups()
+        if (group := at.tables.consumers.get(name)) is not None
         for member in group.members.values()
     )
 
 
 def _producers(at: Sources) -> Values:
-    members = {member.connection: member for member in at.producers.all_members()}
+    members = {member.connection: member for member in at.tables.producers.all_members()}
     return Counter((member.language_name,) for member in members.values())
 
 
 def _reserve_time_ms(at: Sources) -> int:
-    oldest = at.store.log.store_timestamp(at.store.log.min_offset)
-    return at.clock.now_ms - oldest if oldest > 0 else 0
+    oldest = at.env.store.log.store_timestamp(at.env.store.log.min_offset)
+    return at.env.clock.now_ms - oldest if oldest > 0 else 0
 
 
 def _entered(at: Sources) -> int:
-    return at.store.max_offset(at.timers.topic, 0)
+    return at.env.store.max_offset(at.timers.topic, 0)
 
 
 Read = Callable[[Sources], Values | float]
@@ -153,11 +146,11 @@ Row = tuple[Metric, Read]
 
 
 def _gauge(name: str, meaning: str, read: Read, *labels: str) -> Row:
-    return Metric(name, Kind.GAUGE, meaning, labels), read
+    return Metric(name, MetricKind.GAUGE, meaning, labels), read
 
 
 def _counter(name: str, meaning: str, read: Read, *labels: str) -> Row:
-    return Metric(name, Kind.COUNTER, meaning, labels), read
+    return Metric(name, MetricKind.COUNTER, meaning, labels), read
 
 
 def _of_groups(name: str, meaning: str, number: Callable[[GroupOffset], int]) -> Row:
@@ -169,17 +162,17 @@ METRICS: Final[tuple[Row, ...]] = (
     _gauge(
         "rocketmq_broker_permission",
         "The option brokerPermission.",
-        lambda at: at.config.int("brokerPermission"),
+        lambda at: at.env.config.int("brokerPermission"),
     ),
-    _gauge("rocketmq_topic_number", "Topics, system topics too.", lambda at: len(at.topics)),
+    _gauge("rocketmq_topic_number", "Topics, system topics too.", lambda at: len(at.tables.topics)),
     _gauge(
         "rocketmq_consumer_group_number",
         "Groups with settings.",
-        lambda at: sum(1 for _ in at.groups),
+        lambda at: sum(1 for _ in at.tables.groups),
     ),
     _counter("rocketmq_messages_in_total", "Messages stored.", _stored, "topic"),
     _counter(
-        "rocketmq_throughput_in_total", "Bytes of the log.", lambda at: at.store.log.max_offset
+        "rocketmq_throughput_in_total", "Bytes of the log.", lambda at: at.env.store.log.max_offset
     ),
     _counter(
         "rocketmq_send_to_dlq_messages_total", "Dead letters.", _dead_letters, "consumer_group"
@@ -197,7 +190,7 @@ METRICS: Final[tuple[Row, ...]] = (
     (
         Metric(
             "rocketmq_finish_message_latency",
-            Kind.HISTOGRAM,
+            MetricKind.HISTOGRAM,
             "Seconds from a half message to the word of its producer.",
         ),
         lambda at: at.transactions.finished,
@@ -205,12 +198,12 @@ METRICS: Final[tuple[Row, ...]] = (
     _gauge(
         "rocketmq_storage_size",
         "Bytes of the log that are kept.",
-        lambda at: at.store.log.max_offset - at.store.log.min_offset,
+        lambda at: at.env.store.log.max_offset - at.env.store.log.min_offset,
     ),
     _gauge(
         "rocketmq_storage_flush_behind_bytes",
         "Bytes that are not synced.",
-        lambda at: at.store.log.max_offset - at.store.flushed_offset,
+        lambda at: at.env.store.log.max_offset - at.env.store.flushed_offset,
     ),
     _gauge("rocketmq_storage_dispatch_behind_bytes", "Queues follow at once.", lambda _: 0),
     _gauge("rocketmq_storage_message_reserve_time", "Age of the oldest, in ms.", _reserve_time_ms),

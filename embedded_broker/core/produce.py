@@ -1,4 +1,4 @@
-"""How a message is accepted: the one way in, for every wire and for the broker's own.
+"""Sends: how a message is accepted, whatever wire it came over, or of the broker's own.
 
 RocketMQ's SendMessageProcessor behind its headers. Each message passes the same gate
 (``send_gate.py``), its properties are completed (``stored_properties.py``), and it is put, or a
@@ -17,6 +17,7 @@ from attrs import define
 
 from embedded_broker.core.batch_properties import joined_texts
 from embedded_broker.core.durability import Durability
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.put_reasons import STORED, reason_of
 from embedded_broker.core.refusals import Reason, Refused
@@ -25,11 +26,8 @@ from embedded_broker.core.send_gate import SendGate, stored_sys_flag
 from embedded_broker.core.send_shapes import SendShapes, Shaped
 from embedded_broker.core.stored_properties import StoredProperties
 from embedded_broker.core.transactions.half import into_half
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
-from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Run, tags_codes
+from embedded_broker.store.run import MessageRun, tags_codes
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.attributes import takes_batches
 from embedded_broker.timer.request import recall_handle_of, recall_time_ms
@@ -53,10 +51,7 @@ _PROPERTIES_IN_BATCH_MAX: Final = 65_536
 class Produce:
     """Accepts messages and tells where they lie, or why they are refused. Used under the door."""
 
-    _broker_name: str
-    _config: BrokerConfig
-    _profile: Profile
-    _store: MessageStore
+    _env: Environment
     _timer_topic: str
     _durability: Durability
     _gate: SendGate
@@ -90,17 +85,17 @@ class Produce:
     def copy(self, message: InnerMessage) -> Outcome:
         """Store a message that the broker makes of one it has: as it is, wherever it is to go."""
         queue_id = message.queue_id
-        return self._outcome(self._store.put(message), queue_id, message.properties)
+        return self._outcome(self._env.store.put(message), queue_id, message.properties)
 
     @property
     def _puts_together(self) -> bool:
         """Whether messages are answered at once, and no hook wants to see every one of them."""
         return (
-            self._profile.names_stored_messages
+            self._env.profile.names_stored_messages
             and not self._durability.is_awaited
             and not self._gate.checks_types
-            and self._store.hooks.ignore_plain
-            and not self._store.budget.is_full
+            and self._env.store.hooks.ignore_plain
+            and not self._env.store.budget.is_full
         )
 
     def _put(self, run: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> None:
@@ -109,7 +104,7 @@ class Produce:
 
     def _one(self, message: Incoming, peer: Peer) -> Outcome:
         """Store one message, or one batch, by itself."""
-        budget = self._store.budget
+        budget = self._env.store.budget
         if not budget.has_room():
             return Outcome(Reason.SERVICE_NOT_AVAILABLE, budget.refusal())
         try:
@@ -157,9 +152,9 @@ class Produce:
             into_half(inner)
         if self._durability.is_awaited:
             self._check_replicas(properties)
-        result = self._store.put(inner)
+        result = self._env.store.put(inner)
         outcome = self._outcome(result, queue_id, properties)
-        if not self._profile.names_stored_messages or not outcome.is_stored:
+        if not self._env.profile.names_stored_messages or not outcome.is_stored:
             return outcome
         time_ms = recall_time_ms(properties) if inner.topic == self._timer_topic else None
         unique_key = properties[Prop.UNIQ_KEY]
@@ -167,7 +162,7 @@ class Produce:
         if time_ms is not None:
             real_topic = properties[Prop.REAL_TOPIC]
             outcome.recall_handle = recall_handle_of(
-                real_topic, self._broker_name, time_ms, unique_key
+                real_topic, self._env.broker_name, time_ms, unique_key
             )
         return outcome
 
@@ -176,7 +171,7 @@ class Produce:
         reason: Reason | None = None
         remark = None
         if result.status is not PutStatus.PUT_OK:
-            reason, remark = reason_of(result, self._config)
+            reason, remark = reason_of(result, self._env.config)
             if result.status not in STORED:
                 return Outcome(reason, remark, status=result.status)
         log_end = 0
@@ -189,7 +184,7 @@ class Produce:
         """Refuse what waits for more slaves than there are (IN_SYNC_REPLICAS_NOT_ENOUGH)."""
         replication = self._durability.replication
         waits = properties.get(Prop.WAIT) != "false"
-        if waits and replication.lacks_replicas(self._store.log.max_offset):
+        if waits and replication.lacks_replicas(self._env.store.log.max_offset):
             raise Refused(Reason.FAILED, "in-sync replicas not enough")
 
     # -- a batch ----------------------------------------------------------------------------
@@ -201,7 +196,7 @@ class Produce:
         maxMessagesInBatch messages, and any delay, asked for outside or inside (a real broker
         stores inner requests and ignores them).
         """
-        name, size, size_max = message.topic, len(message.body), self._store.body_size_max
+        name, size, size_max = message.topic, len(message.body), self._env.store.body_size_max
         if name.startswith(RETRY_PREFIX):
             raise _illegal(f"batch request does not support retry group {name}")
         if len(name) > TOPIC_LENGTH_MAX:
@@ -214,7 +209,7 @@ class Produce:
         self._gate.check_type(topic, outer)
         if self._gate.is_half(message, outer):
             raise _illegal("a batch cannot be a transaction: send half messages one by one")
-        most = self._config.int("maxMessagesInBatch")
+        most = self._env.config.int("maxMessagesInBatch")
         try:
             flags, bodies, inner = decode_batch_columns(message.body, most)
         except RecordError as error:
@@ -237,7 +232,7 @@ class Produce:
         texts = self._item_texts(inner, outer, name)
         if takes_batches(topic) and Prop.UNIQ_KEY in outer:
             return self._inner_batch(message, topic, queue_id, outer, len(bodies), peer)
-        run = Run(
+        run = MessageRun(
             name,
             queue_id,
             MessageColumns(flags, message.born_timestamp, bodies, texts, tags_codes(texts)),
@@ -247,9 +242,9 @@ class Produce:
         )
         if self._durability.is_awaited:
             self._check_replicas(outer)
-        result = self._store.put(run)
+        result = self._env.store.put(run)
         outcome = self._outcome(result, queue_id, outer)
-        if self._profile.names_stored_messages and Prop.UNIQ_KEY in outer:
+        if self._env.profile.names_stored_messages and Prop.UNIQ_KEY in outer:
             outcome.unique_key = outer[Prop.UNIQ_KEY].encode()
         outcome.offsets = result.offsets
         return outcome
@@ -283,7 +278,7 @@ class Produce:
             peer.packed_remote,
             terms.reconsume_times,
         )
-        outcome = self._outcome(self._store.put(inner), queue_id, properties)
+        outcome = self._outcome(self._env.store.put(inner), queue_id, properties)
         outcome.unique_key = outcome.batch_key = key
         return outcome
 
@@ -295,7 +290,10 @@ class Produce:
         With batchItemsKeepUniqKey what the message says itself stands; a real broker lets the
         batch's UNIQ_KEY win.
         """
-        items_win, added = self._config.flag("batchItemsKeepUniqKey"), self._stored_properties.added
+        items_win, added = (
+            self._env.config.flag("batchItemsKeepUniqKey"),
+            self._stored_properties.added,
+        )
         self._gate.check_no_delay(outer)
         joined = joined_texts(texts, outer, added, items_win=items_win)
         if joined is not None:

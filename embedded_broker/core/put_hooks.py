@@ -1,4 +1,4 @@
-"""Steps that a test adds before every put: look at a message, change it, or refuse it.
+"""Put hooks: steps that a test adds before every put, to look at a message, change or refuse it.
 
 Answers: which hooks of a user there are, in which order they run, and what their failures do. They
 run before the broker's own hooks, on every message that is put: those of clients, but also released

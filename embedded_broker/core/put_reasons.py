@@ -1,4 +1,4 @@
-"""What a producer is told when the store did not simply accept a message.
+"""Put results: what a producer is told when the store did not simply accept a message.
 
 RocketMQ's SendMessageProcessor.handlePutMessageResult as a table: store status to reason. The first
 four mean that the message is stored. A store or hook that refuses says why in its own remark; the

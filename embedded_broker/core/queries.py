@@ -1,4 +1,4 @@
-"""Where a message is: by its place in the log, its id, or a key.
+"""Message queries: by place in the log, by id, or by key.
 
 RocketMQ's QueryMessageProcessor, and what tests ask beyond it. Ids and keys are found through the
 store's key index, which knows a record by its topic and key, so an id is looked for in every topic;
@@ -13,10 +13,10 @@ from typing import Final, NamedTuple, TypeVar
 from attrs import define
 
 from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.guards import Caller
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
-from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -70,15 +70,14 @@ def in_turns(
 class Queries:
     """Finds stored records. The first four are for requests, the others are called outside."""
 
-    _door: Door
-    _store: MessageStore
+    _env: Environment
     _topics: TopicTable
     _timer_topic: str
 
     @property
     def takes_long(self) -> bool:
         """Whether ``places`` must not be called under the door."""
-        return self._store.index_takes_long
+        return self._env.store.index_takes_long
 
     def places(
         self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, *, unique: bool
@@ -89,12 +88,12 @@ class Queries:
         (defaultQueryMaxNum), and at most maxMsgsNumBatch in any case (MessageStore.query). The
         range is on store time. Called under the door or, if it takes long, outside.
         """
-        most = self._store.hits_max(max_num, unique=unique)
-        return self._store.offsets_of(topic, key, most, begin_ms, end_ms)
+        most = self._env.store.hits_max(max_num, unique=unique)
+        return self._env.store.offsets_of(topic, key, most, begin_ms, end_ms)
 
     def hits(self, topic: str, key: str, places: Sequence[int]) -> Hits:
         """Show the records of a topic with a key at some places; refuses when there is none."""
-        store = self._store
+        store = self._env.store
         carrying = [at for at in places if _carries(store.queued(at), topic, key)]
         found = store.records_at(carrying)
         if not found:
@@ -106,7 +105,7 @@ class Queries:
 
         Refuses when none does, and when its topic is not the caller's to read.
         """
-        record, view = self._store.queued(offset), self._store.read(offset)
+        record, view = self._env.store.queued(offset), self._env.store.read(offset)
         if record is None or view is None:
             raise Refused(Reason.FAILED, f"can not find message by the offset, {offset}")
         caller.demand_to_read(record)
@@ -118,8 +117,8 @@ class Queries:
             _, _, log_offset = decode_offset_id(offset_id)
         except ValueError:
             return None
-        with self._door.quiet:
-            record = self._store.record(log_offset)
+        with self._env.door.quiet:
+            record = self._env.store.record(log_offset)
         if record is None or record.offset_msg_id != offset_id.upper():
             return None
         return record
@@ -135,36 +134,36 @@ class Queries:
 
         def places() -> Iterator[tuple[int, int]]:
             for queue_id in range(queues):
-                offset = self._store.min_offset(topic, queue_id)
-                while offset < self._store.max_offset(topic, queue_id):
+                offset = self._env.store.min_offset(topic, queue_id)
+                while offset < self._env.store.max_offset(topic, queue_id):
                     yield queue_id, offset
-                    queue = self._store.queues.get((topic, queue_id))
+                    queue = self._env.store.queues.get((topic, queue_id))
                     offset = offset + 1 if queue is None else queue.end_of(offset)
 
         def look(place: tuple[int, int]) -> tuple[int, int, tuple[int, int]] | None:
             """Give where a record lies, how many messages it has, and its place in the queue."""
-            queue, offset = self._store.queues.get((topic, place[0])), place[1]
+            queue, offset = self._env.store.queues.get((topic, place[0])), place[1]
             entry = None if queue is None else queue.entry(offset)
-            if queue is None or entry is None or self._store.read(entry[0]) is None:
+            if queue is None or entry is None or self._env.store.read(entry[0]) is None:
                 return None
             return entry[0], queue.end_of(offset) - offset, place
 
         wanted: list[tuple[slice, tuple[int, int]]] = []
         count = 0
-        for _, size, place in sorted(in_turns(self._door, places(), look)):
+        for _, size, place in sorted(in_turns(self._env.door, places(), look)):
             first, last = max(begin - count, 0), size if end is None else min(end - count, size)
             if first < last:
                 wanted.append((slice(first, last), place))
             count += size
         found = in_turns(
-            self._door, wanted, lambda one: self._store.messages(topic, *one[1])[one[0]]
+            self._env.door, wanted, lambda one: self._env.store.messages(topic, *one[1])[one[0]]
         )
         return count, [record for some in found for record in some]
 
     def with_id(self, unique_id: str) -> Found:
         """Find every record with this UNIQ_KEY, in all topics."""
-        with self._door.quiet:
-            topics = {*self._topics.names(), *(topic for topic, _ in self._store.queues)}
+        with self._env.door.quiet:
+            topics = {*self._topics.names(), *(topic for topic, _ in self._env.store.queues)}
         topics.add(self._timer_topic)
         return self._find(
             topics, unique_id, lambda one: one.properties.get(Prop.UNIQ_KEY) == unique_id
@@ -180,42 +179,42 @@ class Queries:
             return Found(self._read_through(carries), [])
 
         def look(topic: str) -> tuple[str, list[int]]:
-            return topic, self._store.offsets_of(topic, key, _RECORDS_MAX)
+            return topic, self._env.store.offsets_of(topic, key, _RECORDS_MAX)
 
         def read(offset: int) -> MessageRecord | None:
-            record = self._store.record(offset)
+            record = self._env.store.record(offset)
             return record if record is not None and carries(record) else None
 
-        hits = in_turns(self._door, sorted(topics), look)
-        with self._door.quiet:
-            low = self._store.log.min_offset
+        hits = in_turns(self._env.door, sorted(topics), look)
+        with self._env.door.quiet:
+            low = self._env.store.log.min_offset
         gone_from = [topic for topic, offsets in hits if any(at < low for at in offsets)]
         offsets = {at for _, offsets in hits for at in offsets if at >= low}
-        return Found(in_turns(self._door, sorted(offsets), read), gone_from)
+        return Found(in_turns(self._env.door, sorted(offsets), read), gone_from)
 
     def bring_index_up(self) -> bool:
         """Index what was stored since the last time; False for a store without index.
 
         The long part happens outside the door, as when the flusher does it: the index has a lock.
         """
-        index = self._store.index
+        index = self._env.store.index
         if index is None:
             return False
-        with self._door.quiet:
-            end = self._store.log.max_offset
+        with self._env.door.quiet:
+            end = self._env.store.log.max_offset
         index.catch_up(end)
         return True
 
     def _read_through(self, wanted: Callable[[MessageRecord], bool]) -> list[MessageRecord]:
         """Find records without an index: every record of the log is looked at."""
-        with self._door.quiet:
-            position, end = self._store.log.min_offset, self._store.log.max_offset
+        with self._env.door.quiet:
+            position, end = self._env.store.log.min_offset, self._env.store.log.max_offset
         found: list[MessageRecord] = []
         while position < end:
-            with self._door.quiet:
+            with self._env.door.quiet:
                 budget = Budget()
                 before = position
-                for record in self._store.scan(position):
+                for record in self._env.store.scan(position):
                     position = record.commit_log_offset + record.size
                     if wanted(record):
                         found.append(record)

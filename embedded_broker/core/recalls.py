@@ -1,4 +1,4 @@
-"""How a timer message is taken back by its handle.
+"""Recall of timer messages by their handles.
 
 RocketMQ's RecallMessageProcessor behind its header: its checks in its order, one row each as far as
 they concern the broker, those of the handle in ``timer/recall.py``; then a delete mark is stored, a
@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 from attrs import define
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.put_reasons import STORED
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.recall import check_handle, delete_message
@@ -33,9 +32,7 @@ class Recalled(NamedTuple):
 class Recalls:
     """Stores delete marks for pending timers. Used under the door."""
 
-    _broker_name: str
-    _config: BrokerConfig
-    _store: MessageStore
+    _env: Environment
     _topics: TopicTable
 
     def recall(
@@ -43,12 +40,12 @@ class Recalls:
     ) -> Recalled:
         """Store a mark; `Refused` by the first check that fails."""
         self._check_broker(topic)
-        now_ms = self._store.clock.now_ms
+        now_ms = self._env.store.clock.now_ms
         handle = self._handle(topic, handle_text, now_ms)
         mark = delete_message(
             handle, producer_group=producer_group, now_ms=now_ms, born_host=peer.packed_remote
         )
-        result = self._store.put(mark)
+        result = self._env.store.put(mark)
         if result.status not in STORED:
             problem = f"execute error: {result.status.name} {result.remark or ''}".rstrip()
             raise Refused(Reason.FAILED, f"recall failed, {problem}")
@@ -56,10 +53,10 @@ class Recalls:
 
     def _check_broker(self, topic: str) -> None:
         """Refuse what concerns the broker and the topic, in the order of the original."""
-        config = self._config
+        config = self._env.config
         role, perm = config.text("brokerRole"), config.int("brokerPermission")
         writable = perm & PERM_WRITE or config.flag("allowRecallWhenBrokerNotWriteable")
-        away, trouble = "broker service not available", self._store.health.problem
+        away, trouble = "broker service not available", self._env.store.health.problem
         read_only = (
             f"{away}: brokerPermission={perm} has no write bit (2) and "
             "allowRecallWhenBrokerNotWriteable=false"
@@ -72,7 +69,7 @@ class Recalls:
             ),
             (role != "SLAVE", Reason.SLAVE_NOT_AVAILABLE, f"{away}: brokerRole={role}"),
             # The store takes no messages while it starts or shuts down.
-            (self._store.is_open, Reason.SERVICE_NOT_AVAILABLE, f"{away}: it is not running"),
+            (self._env.store.is_open, Reason.SERVICE_NOT_AVAILABLE, f"{away}: it is not running"),
             (trouble is None, Reason.SERVICE_NOT_AVAILABLE, f"{away}: {trouble}"),
             (writable, Reason.SERVICE_NOT_AVAILABLE, read_only),
             (topic in self._topics, Reason.TOPIC_NOT_EXIST, f"the topic[{topic}] not exist"),
@@ -89,9 +86,9 @@ class Recalls:
         problem = check_handle(
             handle,
             topic=topic,
-            broker_name=self._broker_name,
+            broker_name=self._env.broker_name,
             now_ms=now_ms,
-            max_delay_sec=self._config.int("timerMaxDelaySec"),
+            max_delay_sec=self._env.config.int("timerMaxDelaySec"),
         )
         if problem is not None:
             raise Refused(Reason.ILLEGAL_OPERATION, problem)

@@ -1,4 +1,4 @@
-"""Why the broker does not do what it is asked to.
+"""Refusals: why the broker does not do what it is asked to.
 
 Answers: the reasons that every wire can tell, and the sentence with value, limit and setting. Must
 not know: the numbers and headers in which a wire says so. Read on:

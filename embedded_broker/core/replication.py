@@ -1,4 +1,4 @@
-"""Whether a send has to wait for slaves, and what its sender hears when they do not have it.
+"""Replication of a send: whether it waits for slaves, and what its sender hears without them.
 
 The role SYNC_MASTER. Since 5.0 ``inSyncReplicas`` says how many must have a message, this broker
 among them; before it was any slave. After ``CommitLog.needHandleHA``, ``calcNeedAckNums`` and

@@ -1,4 +1,4 @@
-"""How the reply to a request reaches who asked.
+"""Replies to requests between clients: how one reaches who asked.
 
 RocketMQ's ReplyMessageProcessor behind its headers. A reply is a message for the topic
 ``<cluster>_REPLY_TOPIC`` that names the client which waits for it. It is pushed to the connection
@@ -11,16 +11,15 @@ from collections.abc import Callable
 
 from attrs import define, evolve
 
-from embedded_broker.core.calls import CLIENT_WAIT_MS, Answer, Calls, End, PushReply
+from embedded_broker.core.calls import CLIENT_WAIT_MS, Answer, ClientCalls, End, PushReply
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.send_gate import SendGate
-from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.tables.consumers.registry import ProducerRegistry
 from embedded_broker.tables.peer import Peer
-from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.properties import Prop, decode_properties, encode_properties
 
 OnReplied = Callable[[Outcome], None]
@@ -28,15 +27,13 @@ OnReplied = Callable[[Outcome], None]
 
 @define(eq=False, kw_only=True)
 class Replies:
-    """Hands replies over. Used under the door; ``address`` is the broker's."""
+    """Hands replies over. Used under the door."""
 
-    _address: str
-    _config: BrokerConfig
-    _clock: Clock
+    _env: Environment
+    _producers: ProducerRegistry
     _gate: SendGate
     _produce: Produce
-    _producers: ProducerRegistry
-    _calls: Calls
+    _calls: ClientCalls
 
     def reply(self, message: Incoming, group: str, peer: Peer, on_replied: OnReplied) -> None:
         """Push a reply of ``peer`` to who asked; ``on_replied`` is told once what became of it.
@@ -70,13 +67,13 @@ class Replies:
             taken = how is End.ANSWERED and answer is not None and answer.accepted
             end(None if taken else f"push reply message to {asker}fail.")
 
-        now_ms = self._clock.now_ms
+        now_ms = self._env.clock.now_ms
         pushed = encode_properties({**properties, Prop.PUSH_REPLY_TIME: str(now_ms)}).decode()
         call = PushReply(
             message=evolve(message, properties=pushed),
             producer_group=group,
             born_host="{}:{}".format(*peer.remote[:2]),
-            store_host=self._address,
+            store_host=self._env.address,
             stored_ms=now_ms,
         )
         self._calls.ask(waiting, call, on_end=answered, wait_ms=CLIENT_WAIT_MS)
@@ -84,7 +81,7 @@ class Replies:
     def _store(self, message: Incoming, queue_id: int, peer: Peer) -> Outcome:
         """Keep a reply, unless storeReplyMessageEnable is off; what fails is not told."""
         nowhere = Outcome(None, queue_id=queue_id)
-        if not self._config.flag("storeReplyMessageEnable"):
+        if not self._env.config.flag("storeReplyMessageEnable"):
             return nowhere
         outcome = self._produce.copy(
             InnerMessage(

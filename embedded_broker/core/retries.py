@@ -1,4 +1,4 @@
-"""What becomes of a message that a consumer could not handle.
+"""Retries and dead letters: what becomes of a message that a consumer could not handle.
 
 RocketMQ's AbstractSendMessageProcessor.consumerSendMsgBack, and the same decision for clients that
 send the copy themselves (SendMessageProcessor.handleRetryAndDLQ). A copy goes through a delay level
@@ -7,22 +7,17 @@ but its DELAY property; the put hook of ``timer/admission.py`` acts on it. Must 
 the store. Read on: ``produce.py``.
 """
 
-from random import Random
 from typing import Final, NamedTuple
 
 from attrs import define
 
-from embedded_broker.clocks.session import Session
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.guards import Caller
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.send_gate import SendGate, check_topic_writable
-from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.store_reader import StoreReader
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import QueueLocks
-from embedded_broker.tables.topics.table import TopicTable
+from embedded_broker.tables.broker_tables import Tables
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import TopicSysFlag
 from rocketmq_py.protocol.delay import retry_level
@@ -54,14 +49,9 @@ class SentBack(NamedTuple):
 class Retries:
     """Decides between retry and dead letters, for both ways a copy can come."""
 
-    _profile: Profile
+    _env: Environment
+    _tables: Tables
     _gate: SendGate
-    _store: StoreReader
-    _topics: TopicTable
-    _groups: GroupTable
-    _locks: QueueLocks
-    _session: Session
-    _random: Random
 
     def copy(self, asked: SentBack, caller: Caller) -> InnerMessage | None:
         """Make the copy of a message that is sent back; None for a group that wants no retries.
@@ -73,11 +63,11 @@ class Retries:
         self._gate.check_writable()
         if group.retry_queue_nums <= 0:
             return None
-        record = self._store.queued(asked.offset)
+        record = self._env.store.queued(asked.offset)
         if record is None:
             raise Refused(Reason.FAILED, f"look message by offset failed, {asked.offset}")
         caller.demand_to_read(record)
-        topic, _ = self._topics.ensure(
+        topic, _ = self._tables.topics.ensure(
             retry_topic(group.group_name),
             group.retry_queue_nums,
             sys_flag=TopicSysFlag.UNIT_SUB if asked.is_unit else 0,
@@ -92,7 +82,7 @@ class Retries:
                 copy.properties.setdefault(Prop.DLQ_ORIGIN_MESSAGE_ID, record.msg_id)
             return copy
         level = retry_level(asked.delay_level, tried)
-        queue_id = self._random.randrange(group.retry_queue_nums)
+        queue_id = self._env.random.randrange(group.retry_queue_nums)
         return _copy(record, topic.topic_name, queue_id, str(level))
 
     def of_client_send(
@@ -106,16 +96,18 @@ class Retries:
         group = self._group(message.topic.removeprefix(RETRY_PREFIX))
         limit = _limit(group, message.terms.max_reconsume_times)
         tried = message.terms.reconsume_times
-        given_up = tried > limit or (tried == limit and not self._profile.retries_at_limit)
-        if not given_up and self._profile.locked_group_gives_up:
-            given_up = self._locks.any_held(group.group_name, now_ms=self._session.clock.now_ms)
+        given_up = tried > limit or (tried == limit and not self._env.profile.retries_at_limit)
+        if not given_up and self._env.profile.locked_group_gives_up:
+            given_up = self._tables.locks.any_held(
+                group.group_name, now_ms=self._env.session.clock.now_ms
+            )
         if not given_up:
             return None
         properties[Prop.DELAY] = "-1"
         return self._dead_letters(group.group_name), 0
 
     def _group(self, name: str) -> SubscriptionGroupConfig:
-        group = self._groups.find(name)
+        group = self._tables.groups.find(name)
         if group is None:
             raise Refused(
                 Reason.GROUP_NOT_EXIST,
@@ -125,7 +117,7 @@ class Retries:
         return group
 
     def _dead_letters(self, group: str) -> str:
-        topic, _ = self._topics.ensure(dlq_topic(group), DLQ_QUEUES)
+        topic, _ = self._tables.topics.ensure(dlq_topic(group), DLQ_QUEUES)
         return topic.topic_name
 
 

@@ -1,4 +1,4 @@
-"""Who may send what to which topic: the checks before a message is stored.
+"""Checks of a send: who may send what to which topic.
 
 RocketMQ's AbstractSendMessageProcessor.msgCheck in its order, the types of messages that a proxy
 checks, and the first half of a transaction. Must not know: the store, delays, what is answered.
@@ -6,15 +6,13 @@ Read on: ``produce.py``, who asks here first.
 """
 
 from collections.abc import Mapping
-from random import Random
 
 from attrs import define, field
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.transactions.half import asks_for_transaction
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Limits, Profile
 from embedded_broker.tables.topics.attributes import takes_batches
 from embedded_broker.tables.topics.message_types import type_problem
 from embedded_broker.tables.topics.table import TopicTable
@@ -42,21 +40,17 @@ from rocketmq_py.protocol.sysflag import (
 
 @define(eq=False, kw_only=True)
 class SendGate:
-    """Lets messages in or raises `Refused`. Used under the door; ``address`` is the broker's."""
+    """Lets messages in or raises `Refused`. Used under the door."""
 
-    _address: str
-    _config: BrokerConfig
-    _profile: Profile
-    _limits: Limits
+    _env: Environment
     _topics: TopicTable
-    _random: Random
     _broker_perm: int = field(init=False)
     checks_types: bool = field(init=False)
     """Whether a message must be of its topic's message.type."""
 
     def __attrs_post_init__(self) -> None:
         self._read_settings(frozenset())
-        self._config.on_change(self._read_settings)
+        self._env.config.on_change(self._read_settings)
 
     def topic_for(self, message: Incoming) -> TopicConfig:
         """Give the topic to write to, created if need be, or refuse the message.
@@ -82,7 +76,7 @@ class SendGate:
                 f"request queueId[{wanted}] is illegal, topic[{name}] has "
                 f"writeQueueNums={topic.write_queue_nums} readQueueNums={topic.read_queue_nums}",
             )
-        if not message.body and not self._profile.empty_body_allowed:
+        if not message.body and not self._env.profile.empty_body_allowed:
             raise Refused(Reason.FAILED, "the message has no body")
         return topic
 
@@ -91,12 +85,12 @@ class SendGate:
         if not self._broker_perm & PERM_WRITE:
             raise Refused(
                 Reason.NO_PERMISSION,
-                f"the broker[{self._address}] sending message is forbidden: "
+                f"the broker[{self._env.address}] sending message is forbidden: "
                 f"brokerPermission={self._broker_perm} has no write bit (2)",
             )
 
     def _create_topic(self, message: Incoming) -> TopicConfig:
-        name, profile = message.topic, self._profile
+        name, profile = message.topic, self._env.profile
         problem = topic_problem(
             name,
             length_max=profile.topic_length_max,
@@ -119,7 +113,7 @@ class SendGate:
                 f"topic[{name}] not exist, apply first please! Its template "
                 f"defaultTopic[{message.terms.template}] is missing or not inheritable; "
                 "autoCreateTopicEnable="
-                f"{str(self._config.flag('autoCreateTopicEnable')).lower()}",
+                f"{str(self._env.config.flag('autoCreateTopicEnable')).lower()}",
             )
         return topic
 
@@ -127,13 +121,13 @@ class SendGate:
         """Give the queue to write to: the one that is asked for, or any."""
         if message.terms.queue_id >= 0:
             return message.terms.queue_id
-        return self._random.randrange(topic.write_queue_nums)
+        return self._env.random.randrange(topic.write_queue_nums)
 
     def check_type(self, topic: TopicConfig, properties: Mapping[str, str]) -> None:
         """Refuse what is not of the topic's message.type, where that is enforced."""
         if not self.checks_types:
             return
-        aliased = self._config.flag("startDeliverTimeEnable")
+        aliased = self._env.config.flag("startDeliverTimeEnable")
         problem = type_problem(topic, properties, start_deliver=aliased)
         if problem is not None:
             raise Refused(Reason.MESSAGE_ILLEGAL, problem)
@@ -145,10 +139,10 @@ class SendGate:
         in its sysFlag where nobody ever finds it; here it is refused.
         """
         if asks_for_transaction(properties, message.terms.reconsume_times):
-            if self._config.flag("rejectTransactionMessage"):
+            if self._env.config.flag("rejectTransactionMessage"):
                 raise Refused(
                     Reason.NO_PERMISSION,
-                    f"the broker[{self._address}] sending transaction message is forbidden: "
+                    f"the broker[{self._env.address}] sending transaction message is forbidden: "
                     "rejectTransactionMessage=true",
                 )
             return True
@@ -165,7 +159,7 @@ class SendGate:
 
         A real broker believes INNER_NUM; here the body must hold so many messages.
         """
-        if not self._profile.topic_attributes:
+        if not self._env.profile.topic_attributes:
             return
         wanted = properties.get(Prop.INNER_NUM)
         if not message.terms.sys_flag & INNER_BATCH:
@@ -187,7 +181,7 @@ class SendGate:
         """Refuse what asks for a delay: a batch, or a message in it."""
         if not has_delay(properties):
             return
-        if not self._config.flag("startDeliverTimeEnable"):
+        if not self._env.config.flag("startDeliverTimeEnable"):
             # Without the alias __STARTDELIVERTIME is a user's property like any other.
             properties = {k: v for k, v in properties.items() if k != Prop.START_DELIVER_TIME}
             if not has_delay(properties):
@@ -199,11 +193,11 @@ class SendGate:
         )
 
     def _read_settings(self, _changed: frozenset[str]) -> None:
-        config = self._config
+        config = self._env.config
         self._broker_perm = config.int("brokerPermission")
-        self.checks_types = self._profile.topic_attributes and (
+        self.checks_types = self._env.profile.topic_attributes and (
             config.flag("enforceTopicMessageType")
-            or (self._limits.checks_types and config.flag("enableTopicMessageTypeCheck"))
+            or (self._env.limits.checks_types and config.flag("enableTopicMessageTypeCheck"))
         )
 
 

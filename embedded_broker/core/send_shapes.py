@@ -13,14 +13,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, field
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
 from embedded_broker.core.stored_properties import StoredProperties
-from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Run
+from embedded_broker.store.run import MessageRun
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.admission import timer_tail
@@ -70,7 +69,7 @@ class PlainShape(NamedTuple):
 _Shape = TypeVar("_Shape", PlainShape, TimedShape)
 
 
-class Place(NamedTuple):
+class SendTarget(NamedTuple):
     """A queue that such messages go to, as long as its topic is this one."""
 
     topic: TopicConfig
@@ -109,27 +108,25 @@ class SendShapes:
     the engine takes timers that come together, None if it wants to see each.
     """
 
+    _env: Environment
+    _topics: TopicTable
     _gate: SendGate
     _stored_properties: StoredProperties
-    _config: BrokerConfig
-    _store: MessageStore
-    _topics: TopicTable
     _runs: TimerRuns | None
     _timer_topic: str
-    _broker_name: str
     _plain: dict[tuple[str, str], PlainShape | None] = field(factory=dict, init=False)
     _timed: dict[tuple[str, str], TimedShape | None] = field(factory=dict, init=False)
-    _places: dict[tuple[str, int, int], Place] = field(factory=dict, init=False)
+    _places: dict[tuple[str, int, int], SendTarget] = field(factory=dict, init=False)
     _last: tuple[str, str, str, TimedShape] | None = field(default=None, init=False)
     """Of the last timed message: what was around its UNIQ_KEY, its number and its shape."""
 
     def __attrs_post_init__(self) -> None:
-        self._config.on_change(self._forget)
+        self._env.config.on_change(self._forget)
 
     def find(self, at: int, message: Incoming) -> Shaped | None:
         """Give the shape of a message; None if it must be looked at by itself."""
         body, text, terms = message.body, message.properties, message.terms
-        if not (terms.are_usual and 0 < len(body) <= self._store.body_size_max):
+        if not (terms.are_usual and 0 < len(body) <= self._env.store.body_size_max):
             return None
         if self._last is not None:
             head, tail, number, timed = self._last
@@ -225,7 +222,7 @@ class SendShapes:
                 return shape
         return None
 
-    def _place(self, key: tuple[str, int, int], message: Incoming) -> Place | None:
+    def _place(self, key: tuple[str, int, int], message: Incoming) -> SendTarget | None:
         """Give where messages with this topic, queue and sysFlag go; None if that is not plain."""
         name, queue_id, sys_flag = key
         known, topic = self._places.get(key), self._topics.get(name)
@@ -237,7 +234,7 @@ class SendShapes:
             self._gate.topic_for(message)
         except Refused:
             return None
-        place = self._places[key] = Place(topic, queue_id, stored_sys_flag(sys_flag, topic))
+        place = self._places[key] = SendTarget(topic, queue_id, stored_sys_flag(sys_flag, topic))
         return place
 
     def _forget(self, _changed: frozenset[str]) -> None:
@@ -275,11 +272,13 @@ class SendShapes:
         return left
 
     def _put_plain(
-        self, group: list[Shaped], place: Place, peer: Peer, outcomes: list[Outcome | None]
+        self, group: list[Shaped], place: SendTarget, peer: Peer, outcomes: list[Outcome | None]
     ) -> bool:
         items, queue_id = [one[4] for one in group], place.queue_id
-        run = Run(place.topic.topic_name, queue_id, items, place.sys_flag, peer.packed_remote)
-        result = self._store.put(run)
+        run = MessageRun(
+            place.topic.topic_name, queue_id, items, place.sys_flag, peer.packed_remote
+        )
+        result = self._env.store.put(run)
         if not result.ok:
             return False
         queue_offset = result.queue_offset
@@ -290,7 +289,7 @@ class SendShapes:
 
     def _put_timed(self, timed: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> bool:
         """Store messages that ask for a time as one run; False if one needs a look by itself."""
-        now_ms = self._store.clock.now_ms
+        now_ms = self._env.store.clock.now_ms
         items: list[Item] = []
         slots: list[int] = []
         topics: list[str] = []
@@ -313,7 +312,7 @@ class SendShapes:
             items.append((flag, born, body, stored(key, digits) + tail, code))
             slots.append(slot_ms)
             topics.append(topic)
-        if not self._store.hooks.ignore_timers(now_ms, instants=instants):
+        if not self._env.store.hooks.ignore_timers(now_ms, instants=instants):
             return False
         run = TimerRun(
             self._timer_topic,
@@ -324,10 +323,10 @@ class SendShapes:
             out_ms=slots,
             real_topics=topics,
         )
-        result = self._store.put(run, now_ms=now_ms)
+        result = self._env.store.put(run, now_ms=now_ms)
         if not result.ok:
             return False
-        broker_name, queue_offset = self._broker_name.encode(), result.queue_offset
+        broker_name, queue_offset = self._env.broker_name.encode(), result.queue_offset
         for one, slot_ms, offset in zip(timed, slots, result.offsets, strict=True):
             topic, queue_id, _ = one[2]
             key = one[3]

@@ -1,4 +1,4 @@
-"""What a broker counts, under RocketMQ's names, and how much goes in and out of it.
+"""Statistics: what a broker counts, under RocketMQ's names, and how much goes in and out.
 
 Answers: every counter, gauge and histogram at one moment; totals since the broker started, and
 rates over 10 s, 1 and 10 min, for request 28. Must not know: requests, and it is not told of single
@@ -24,7 +24,7 @@ _SAMPLES_KEPT: Final = max(WINDOWS_S) * 1000 // SAMPLE_EVERY_MS + 2
 Labels = tuple[str, ...]
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """What a metric is, in the words of Prometheus."""
 
     COUNTER = "counter"
@@ -37,7 +37,7 @@ class Metric:
     """One name of RocketMQ's, and what tells its values apart besides broker and cluster."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     meaning: str
     labels: Labels = ()
 
@@ -83,7 +83,7 @@ class Registry:
     def counter(self, name: str, meaning: str, *labels: str) -> Counter[Labels]:
         """Make a counter."""
         counted: Counter[Labels] = Counter()
-        self.add(Metric(name, Kind.COUNTER, meaning, labels), lambda: counted)
+        self.add(Metric(name, MetricKind.COUNTER, meaning, labels), lambda: counted)
         return counted
 
     def add(self, metric: Metric, read: Callable[[], Values | float]) -> None:

@@ -1,4 +1,4 @@
-"""What a broker makes of the properties that a client wrote.
+"""Stored properties: what a broker makes of the properties that a client wrote.
 
 Answers: what is taken out of them, what is added, and how the stored form comes about without
 writing it anew. Must not know: topics' settings, the store. Read on: ``produce.py``.

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 from attrs import define
 
-from embedded_broker.clocks.session import Session
 from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.administration import Administration
-from embedded_broker.core.calls import Calls
+from embedded_broker.core.calls import ClientCalls
 from embedded_broker.core.durability import Durability
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.filters import Filters
 from embedded_broker.core.guards import Guards
 from embedded_broker.core.pop.acks import Acks
@@ -23,11 +23,7 @@ from embedded_broker.core.recalls import Recalls
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.transactions.service import TransactionalMessageService
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.clock import Clock
+from embedded_broker.tables.broker_tables import Tables
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_WRITE
 
@@ -36,13 +32,8 @@ from rocketmq_py.protocol.codes import PERM_WRITE
 class BrokerServices:
     """One broker, as its gRPC clients reach it. Used under the door."""
 
-    broker_name: str
-    config: BrokerConfig
-    profile: Profile
-    clock: Clock
-    session: Session
-    topics: TopicTable
-    groups: GroupTable
+    env: Environment
+    tables: Tables
     guards: Guards
     filters: Filters
     retry_owners: RetryOwners
@@ -56,14 +47,14 @@ class BrokerServices:
     renewals: Renewals
     administration: Administration
     durability: Durability
-    calls: Calls
+    calls: ClientCalls
     do_later: Callable[[Callable[[], None]], None]
     """Does long work on another thread; refuses while too much waits."""
 
     def writable(self, name: str) -> TopicConfig | None:
         """Give a topic that may be written to here."""
-        topic = self.topics.get(name)
-        allowed = self.config.int("brokerPermission") & PERM_WRITE
+        topic = self.tables.topics.get(name)
+        allowed = self.env.config.int("brokerPermission") & PERM_WRITE
         if topic is None or not allowed or not topic.perm & PERM_WRITE:
             return None
         return topic if topic.write_queue_nums else None
@@ -79,7 +70,7 @@ class Brokers(dict[str, BrokerServices]):
 
     def with_topic(self, name: str) -> Iterator[BrokerServices]:
         """Give the brokers that have a topic."""
-        return (one for one in self.values() if name in one.topics)
+        return (one for one in self.values() if name in one.tables.topics)
 
     def writable_queues(self, topic: str) -> list[tuple[BrokerServices, int]]:
         """Give the queues that a message may go to, in the order of brokers and numbers."""

@@ -43,7 +43,6 @@ class Call:
     spoilt: str = field(default="", init=False)
     """The verb of a fault about the answer, if one was chosen."""
     closed: bool = field(default=False, init=False)
-    is_own: bool = field(default=False, init=False)
     _aborted: Aborted | None = field(default=None, init=False)
 
     def deliver(self, frames: list[bytes]) -> None:
@@ -76,10 +75,10 @@ class Call:
 class Asked:
     """A call that was read: what it wants to do with what, and how it is done under the door.
 
-    ``act`` gives the answer, or None when that comes later.
+    ``handle`` gives the answer, or None when that comes later.
     """
 
-    act: Callable[[], Any]
+    handle: Callable[[], Any]
     action: Action
     resources: Sequence[Resource] = ()
     also: Sequence[Action] = ()

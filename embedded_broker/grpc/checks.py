@@ -1,4 +1,4 @@
-"""What a gRPC call may say: names, sizes, times.
+"""Checks of a gRPC call: names, sizes, times.
 
 After the proxy's validators (GrpcValidator, SendMessageActivity), in their words where a client
 shows them. Must not know: protobuf, brokers. Read on: ``incoming.py``, which asks in the order of

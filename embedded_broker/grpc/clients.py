@@ -37,8 +37,6 @@ class ClientSettings:
 class Stream(Protocol):
     """The way to a client, while it has one open."""
 
-    is_own: bool
-
     def deliver(self, frames: list[bytes]) -> None:
         """Send commands. On any thread, outside the door; never blocks."""
 

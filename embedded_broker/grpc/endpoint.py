@@ -1,7 +1,7 @@
-"""Dispatch of calls: what a client said becomes an act under the door, its result an answer.
+"""Dispatch of gRPC calls: each is handled under the door, and its result becomes an answer.
 
-Answers: in which order a call is seen (journal, client id, reading, guards, faults, act), and how
-an answer is given now or later. Must not know: sockets, loops, what any call means. Read on:
+Answers: in which order a call is seen (journal, client id, reading, guards, faults, handling), and
+how an answer is given now or later. Must not know: sockets, loops, what any call means. Read on:
 ``embedded_broker/remoting/endpoint.py`` for the same of RocketMQ's own protocol, ``server.py`` for
 who calls ``receive``, ``calls/`` for what is done.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, field
 from google.protobuf.message import DecodeError
 
-from embedded_broker.core.calls import Answer, Calls
+from embedded_broker.core.calls import Answer, ClientCalls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Caller
 from embedded_broker.core.refusals import Reason, Refused
@@ -64,7 +64,7 @@ class GrpcEndpoint:
     on_gone: list[Callable[[GrpcClient], None]] = field(factory=list, init=False)
     """Called under the door with a client that is gone."""
     _numbers: Iterator[int] = field(factory=partial(count, 1), init=False)
-    _asked: dict[int, Calls] = field(factory=dict, init=False)
+    _asked: dict[int, ClientCalls] = field(factory=dict, init=False)
     """Who waits for the answer to a command, by its number."""
 
     def __attrs_post_init__(self) -> None:
@@ -121,7 +121,7 @@ class GrpcEndpoint:
     ) -> Exchange:
         """Write a call into the journal."""
         header = RpcHeader(rpc, metadata.language, metadata.version, fields)
-        now_ms = self.brokers.first.clock.now_ms if self.brokers else 0
+        now_ms = self.brokers.first.env.clock.now_ms if self.brokers else 0
         exchange = Exchange(NAME, client, 0, header, size, now_ms, monotonic_ns())
         self._journal.append(exchange)
         return exchange
@@ -148,7 +148,7 @@ class GrpcEndpoint:
                 self._do(call, asked)
 
     def _do(self, call: Call, asked: Asked) -> None:
-        """Ask guards and faults, then act. Under the door."""
+        """Ask guards and faults, then handle it. Under the door."""
         try:
             self.demand(call.client, call.rpc, call.metadata, asked)
         except Rejected as rejected:
@@ -159,13 +159,13 @@ class GrpcEndpoint:
             if fault is not None:
                 self._go_wrong(call, asked, fault)
                 return
-        self.act(call, asked)
+        self.handle(call, asked)
 
     def _go_wrong(self, call: Call, asked: Asked, fault: Fault) -> None:
         """Do what a fault asks for, now or when its delay is over."""
         if fault.delay_ms:
             later = partial(self._instead, call, asked, fault)
-            self.brokers.first.session.after(fault.delay_ms, later, "a delayed call")
+            self.brokers.first.env.session.after(fault.delay_ms, later, "a delayed call")
         else:
             self._instead(call, asked, fault)
 
@@ -180,12 +180,12 @@ class GrpcEndpoint:
             call.abort(name, "a test asked for this end")
         else:
             call.spoilt = fault.verb
-            self.act(call, asked)
+            self.handle(call, asked)
 
-    def act(self, call: Call, asked: Asked) -> None:
+    def handle(self, call: Call, asked: Asked) -> None:
         """Do what a call asks for, and answer unless that comes later. Under the door."""
         try:
-            answer = asked.act()
+            answer = asked.handle()
         except Exception as error:  # noqa: BLE001 - as above
             self.refuse(call, error)
             return
@@ -205,7 +205,7 @@ class GrpcEndpoint:
             raise Rejected(RpcStatus.UNAUTHORIZED if denied else code, refused.remark)
 
     def caller(self, call: Call) -> Caller:
-        """Give who calls, for what an act finds out only later."""
+        """Give who calls, for what is found out only later."""
         return Caller(self.brokers.first.guards, call.client, SignedCall(call.rpc, call.metadata))
 
     # -- answers ------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class GrpcEndpoint:
     def delivery_time(self) -> Any:
         """Make the last message of a receive."""
         made = self.v2.ReceiveMessageResponse()
-        now_ms = self.brokers.first.clock.now_ms if self.brokers else 0
+        now_ms = self.brokers.first.env.clock.now_ms if self.brokers else 0
         self.out.set_time(made.delivery_timestamp, now_ms)
         return made
 
@@ -275,7 +275,7 @@ class GrpcEndpoint:
 
     # -- commands to clients ------------------------------------------------------------------
 
-    def number(self, calls: Calls) -> int:
+    def number(self, calls: ClientCalls) -> int:
         """Give a number to a command whose answer somebody waits for."""
         number = next(self._numbers)
         self._asked[number] = calls
@@ -295,7 +295,7 @@ class GrpcEndpoint:
         if client.closed or client.stream is None:
             return False
         header = RpcHeader(Rpc.TELEMETRY, client.language, client.version, told_of(command))
-        now_ms = self.brokers.first.clock.now_ms
+        now_ms = self.brokers.first.env.clock.now_ms
         exchange = Exchange(NAME, client, 0, header, command.ByteSize(), now_ms, monotonic_ns())
         exchange.pushed = True
         self._journal.append(exchange)

@@ -115,8 +115,6 @@ class Bridge:
 class CommandStream:
     """The way to one client: commands wait here until they are written to its stream."""
 
-    is_own = False
-
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self._commands: asyncio.Queue[bytes | Aborted | None] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""Status codes of refusals.
+"""Status codes of gRPC answers, by refusal.
 
 Answers: which code tells a reason to refuse, and how a call is refused that no broker needs to see.
 Must not know: messages, protobuf. Read on: ``embedded_broker/core/refusals.py`` for the reasons.

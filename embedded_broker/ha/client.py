@@ -1,4 +1,4 @@
-"""Follow a master's commit log: report how far ours is, and take over what it sends.
+"""HA client of a slave: report how far its log is, and take over what the master sends.
 
 One thread of a slave. After ``DefaultHAClient``. Must not know: records, tables, who the master is.
 Read on: ``synchronize.py``, which says where it is, ``embedded_broker/store/following.py`` for what

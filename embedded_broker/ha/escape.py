@@ -1,4 +1,4 @@
-"""Where what is due goes when it may not stay here: to a broker of the topic, by a send.
+"""Escape bridge: a due message that may not stay here is sent to another broker of its topic.
 
 The bridge of a slave that acts as master, and of a broker that only delays. It takes a message
 under the door, and a thread of its own asks a name server where the topic is, sends, and brings the
@@ -47,7 +47,7 @@ STORED: Final[dict[int, PutStatus]] = {
 
 
 @frozen
-class _Place:
+class _Target:
     """A queue that takes messages."""
 
     broker_name: str
@@ -85,7 +85,7 @@ class EscapeBridge:
         self._answered = answered
         self._name_servers = lines_to(name_servers, version)
         self._brokers: dict[str, RequestLine] = {}
-        self._routes: dict[str, tuple[int, list[_Place]]] = {}
+        self._routes: dict[str, tuple[int, list[_Target]]] = {}
         self._turn = count()
         self._waiting: SimpleQueue[tuple[InnerMessage, LatePut] | None] = SimpleQueue()
         self._thread: Thread | None = None
@@ -151,7 +151,7 @@ class EscapeBridge:
         self._failures.warn(told)
         return _failed(told)
 
-    def _send(self, message: InnerMessage, place: _Place, until_ns: int) -> PutResult:
+    def _send(self, message: InnerMessage, place: _Target, until_ns: int) -> PutResult:
         properties = {
             name: value
             for name, value in message.properties.items()
@@ -176,7 +176,7 @@ class EscapeBridge:
 
     # -- where to -------------------------------------------------------------------------------
 
-    def _place_for(self, topic: str, until_ns: int) -> _Place:
+    def _place_for(self, topic: str, until_ns: int) -> _Target:
         """Choose a queue, each in its turn. Raises ``ValueError`` where there is none."""
         now_ns = monotonic_ns()
         asked_ns, places = self._routes.get(topic, (0, []))
@@ -199,7 +199,7 @@ class EscapeBridge:
                 problem = error
         raise problem
 
-    def _places(self, route: TopicRouteData) -> list[_Place]:
+    def _places(self, route: TopicRouteData) -> list[_Target]:
         """Give the queues of masters of others that may be written."""
         masters = {
             one.broker_name: one.broker_addrs[MASTER_ID]
@@ -207,7 +207,7 @@ class EscapeBridge:
             if MASTER_ID in one.broker_addrs and one.broker_name != self._avoid
         }
         return [
-            _Place(one.broker_name, masters[one.broker_name], number)
+            _Target(one.broker_name, masters[one.broker_name], number)
             for one in route.queue_datas
             if one.perm & PERM_WRITE
             and masters.get(one.broker_name, self._own_address) != self._own_address

@@ -1,4 +1,4 @@
-"""A master's tie to name servers of other processes: it registers, and comes back in good order.
+"""Registration of a master at name servers of other processes.
 
 One thread of a master with ``namesrvAddr``. With ``enableSlaveActingMaster`` it registers only
 after the slaves of its name have made way and told how far they have acted for it; until then it

@@ -1,4 +1,4 @@
-"""Which slaves follow this broker, how far each has come, and what it gets next.
+"""HA service: which slaves follow this broker, how far each has come, and what it gets next.
 
 After ``DefaultHAService`` and the deciding half of ``DefaultHAConnection``. Used under the door. A
 broker without slaves does nothing here: only while one is connected does the door tell of bytes

@@ -1,4 +1,4 @@
-"""A slave's tie to its cluster: where its master is, and what the master's tables hold.
+"""Slave synchronization: where the master is, and what its tables hold.
 
 One thread of a slave. It registers at the name servers of ``namesrvAddr``, whose answer tells of
 the master, and asks the master for its tables every three seconds. With ``enableSlaveActingMaster``

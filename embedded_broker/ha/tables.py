@@ -1,4 +1,4 @@
-"""What a slave takes over of its master's tables, and a master of what slaves did in its place.
+"""Tables that a slave takes over of its master, and a master of what slaves did in its place.
 
 A table: the request that a master answers, and what is done with the answer. Each is taken as a
 whole, under the door. After ``SlaveSynchronize``. Must not know: connections, when it is asked.

@@ -1,4 +1,4 @@
-"""Whether the files of a timer store agree with each other.
+"""Integrity of a timer store: whether its files agree with each other.
 
 Answers: which bytes cannot be right. Checked are, from the bytes as they lie there: every record of
 the timer log against its neighbours and the commit log; every slot that is still to be read: its

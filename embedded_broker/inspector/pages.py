@@ -12,7 +12,7 @@ from attrs import evolve
 
 from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import StoreFiles
-from embedded_broker.timer.listing import NEVER_MS, Pending, Place, Wanted
+from embedded_broker.timer.listing import NEVER_MS, ListPosition, Pending, Wanted
 
 __all__ = ["Pending", "pending_pages", "wanted_of"]
 
@@ -45,4 +45,6 @@ def wanted_of(
     wanted = Wanted(
         topic=topic, before_ms=NEVER_MS if before_ms is None else before_ms, limit=limit
     )
-    return wanted if since_ms is None else evolve(wanted, after=Place(since_ms - 1, NEVER_MS))
+    return (
+        wanted if since_ms is None else evolve(wanted, after=ListPosition(since_ms - 1, NEVER_MS))
+    )

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from attrs import define, field, frozen
 
 from embedded_broker.inspector.pending import MESSAGE_STEP_MS
-from embedded_broker.timer.listing import Pending, Place, Wanted
+from embedded_broker.timer.listing import ListPosition, Pending, Wanted
 from embedded_broker.timer.recall import Hop, Mark, MarksOfSlots
 from embedded_broker.timer.request import (
     TimerRequest,
@@ -153,7 +153,7 @@ class _Fold:
             or self._was_rolled(Hop.of(properties, request))
             or self._marks.hit(request, properties, offset)
             or not wanted.goes_to(request.real_topic)
-            or not wanted.after < Place(due_ms, root)
+            or not wanted.after < ListPosition(due_ms, root)
             or due_ms >= wanted.before_ms
         ):
             return None

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from rocketmq_py.errors import ConfigError, RocketMQError
 
-Kind = Literal["embedded", "process", "container", "address"]
+BackendKind = Literal["embedded", "process", "container", "address"]
 
 OPTION: Final = "--rocketmq"
 FORMS: Final = "embedded, process:VERSION, container[:IMAGE] or HOST:PORT"
@@ -47,7 +47,7 @@ class BackendSpec:
     server. It is empty for ``embedded``.
     """
 
-    kind: Kind
+    kind: BackendKind
     target: str = ""
 
     def __str__(self) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, cast
 
-from embedded_broker.kit.backend import Backend, BackendSpec, Kind
+from embedded_broker.kit.backend import Backend, BackendKind, BackendSpec
 
-CLASSES: Final[dict[Kind, str]] = {
+CLASSES: Final[dict[BackendKind, str]] = {
     "process": "embedded_broker.kit.process:ProcessBackend",
     "container": "embedded_broker.kit.container:ContainerBackend",
     "address": "embedded_broker.kit.address:AddressBackend",

@@ -20,9 +20,9 @@ from embedded_broker.kit.skipping import skip
 
 if TYPE_CHECKING:
     from embedded_broker.kit.mark_options import MarkOptions
-    from embedded_broker.kit.run import Run, Trial
+    from embedded_broker.kit.run import PytestRun, Trial
 
-_RUN: Final = pytest.StashKey["Run"]()
+_RUN: Final = pytest.StashKey["PytestRun"]()
 _SEED: Final = pytest.StashKey[int]()
 _BEFORE: Final = pytest.StashKey[list[object]]()
 """The brokers and clients that ran before the body of the test, or are for several tests."""
@@ -137,12 +137,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         run.close()
 
 
-def run_of(config: pytest.Config) -> Run:
+def run_of(config: pytest.Config) -> PytestRun:
     """Give the brokers of this run; here a broker is imported for the first time."""
     found = config.stash.get(_RUN, None)
     if found is not None:
         return found
-    from embedded_broker.kit.run import Run, run_options
+    from embedded_broker.kit.run import PytestRun, run_options
     from rocketmq_py.errors import ConfigError
 
     try:
@@ -155,7 +155,7 @@ def run_of(config: pytest.Config) -> Run:
         )
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
-    run = config.stash[_RUN] = Run(options)
+    run = config.stash[_RUN] = PytestRun(options)
     return run
 
 
@@ -238,7 +238,7 @@ def _prepare(item: pytest.Item) -> None:
         run.prepare(item)
 
 
-def _check_shared(item: pytest.Item, run: Run, mark_options: MarkOptions) -> None:
+def _check_shared(item: pytest.Item, run: PytestRun, mark_options: MarkOptions) -> None:
     """Fail a test that wants another broker than the one that it shares."""
     from embedded_broker.kit.run import mark_options_of_node
 
@@ -405,7 +405,7 @@ def _our_frames_hidden(raised: pytest.ExceptionInfo[BaseException]) -> Iterator[
             one.pop("__tracebackhide__", None)
 
 
-def _state(item: pytest.Item, run: Run) -> str | None:
+def _state(item: pytest.Item, run: PytestRun) -> str | None:
     try:
         return run.report(item.nodeid, path=_path_from_here(item))
     except Exception as error:  # noqa: BLE001 - a broker in any state must not end the whole run

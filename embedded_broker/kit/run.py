@@ -67,7 +67,7 @@ class Trial:
 
 
 @define(eq=False)
-class Run:
+class PytestRun:
     """The brokers of one run. ``trials`` are those of tests that run now, by test id."""
 
     options: RunOptions

@@ -159,7 +159,7 @@ class Aging:
     def _awaited(self) -> Iterator[int]:
         """Give the offset of the first message of each queue that some group has not consumed."""
         readers = self._readers()
-        offsets, deliveries = self._parts.offsets, self._parts.deliveries
+        offsets, deliveries = self._parts.tables.offsets, self._parts.tables.deliveries
         for (topic, queue_id), queue in list(self._parts.store.queues.items()):
             first = queue.max_offset
             for group in readers.get(topic, ()):
@@ -183,9 +183,9 @@ class Aging:
 
         Members of a broadcasting group commit nothing here.
         """
-        readers = self._parts.offsets.readers()
-        for name in self._parts.consumers.groups():
-            group = self._parts.consumers.get(name)
+        readers = self._parts.tables.offsets.readers()
+        for name in self._parts.tables.consumers.groups():
+            group = self._parts.tables.consumers.get(name)
             if group is not None and not group.is_broadcasting:
                 for topic in group.subscriptions:
                     readers.setdefault(topic, []).append(name)
@@ -293,7 +293,7 @@ class TimerHousekeeping:
             self._parts.in_background(work)
 
     def _forget_topics(self) -> None:
-        self._parts.timers.upkeep.forget_topics(self._parts.topics.names())
+        self._parts.timers.upkeep.forget_topics(self._parts.tables.topics.names())
 
     def _revise_counts(self) -> None:
         if self._parts.timers.upkeep.begin_revision(self._parts.session.now_ms):

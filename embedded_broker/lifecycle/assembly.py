@@ -61,6 +61,7 @@ from embedded_broker.remoting.handlers.send.reply_message import ReplyMessagePro
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.open_files import SECRETS_FILE
+from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.consumers.filters import SAVED_EVERY_MS, ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
@@ -85,15 +86,13 @@ USERS_PATH: Final = f"config/{SECRETS_FILE}"
 def install(parts: BrokerParts) -> None:
     """Give a broker its tables, what it can do, and its handlers. Under the door.
 
-    The store must be loaded; afterwards the broker answers every request of the table above.
+    The store must be loaded; afterwards the broker answers every request.
     """
     filters = _filters_of(parts)
-    _make_tables(parts, filters)
-    parts.transactions = transactions = transactions_of(parts)
-    transactions.load()
-    parts.housekeeping.append(transactions.end_jump)
-    # Before the offsets are written to their file for the last time.
-    parts.on_close.insert(0, transactions.save_last_progress)
+    parts.tables = tables = _tables_of(parts, filters)
+    parts.table_files = _keep_tables(parts)
+    parts.transactions = transactions_of(parts)
+    parts.transactions.load()
     parts.sources.append(parts.transactions)
 
     parts.statistics = _statistics_of(parts)
@@ -101,23 +100,14 @@ def install(parts: BrokerParts) -> None:
     waiters = Waiters(parts.session)
     outside = _judge_outside(parts, waiters, filters)
     parts.consume = Consume(
-        address=parts.address,
-        config=parts.config,
-        store=parts.store,
-        topics=parts.topics,
-        groups=parts.groups,
-        consumers=parts.consumers,
-        consumer_filters=parts.consumer_filters,
-        offsets=parts.offsets,
-        deliveries=parts.deliveries,
+        env=parts,
+        tables=tables,
         statistics=parts.statistics,
         waiters=waiters,
         filters=filters,
         outside=outside,
     )
-    parts.queries = Queries(
-        door=parts.door, store=parts.store, topics=parts.topics, timer_topic=parts.timers.topic
-    )
+    parts.queries = Queries(env=parts, topics=tables.topics, timer_topic=parts.timers.topic)
     parts.store.on_arrival.append(waiters.on_arrival)
     waiters.in_turns = parts.door.in_turns
     parts.door.before_release(waiters.run_woken)
@@ -125,13 +115,8 @@ def install(parts: BrokerParts) -> None:
     parts.administration = administration = administration_of(parts)
     parts.endpoint.on_disconnected.append(administration.clients.has_left)
     sources = metrics.Sources(
-        config=parts.config,
-        clock=parts.clock,
-        store=parts.store,
-        topics=parts.topics,
-        groups=parts.groups,
-        consumers=parts.consumers,
-        producers=parts.producers,
+        env=parts,
+        tables=tables,
         offsets=administration.offsets,
         transactions=parts.transactions,
         timers=parts.timers,
@@ -143,26 +128,27 @@ def install(parts: BrokerParts) -> None:
     _register(parts)
 
 
-def _make_tables(parts: BrokerParts, filters: Filters) -> None:
-    """Give a broker its tables, with what their files hold."""
-    parts.topics = TopicTable(
-        parts.config,
-        parts.profile,
-        parts.clock,
-        cluster_name=parts.cluster_name,
-        broker_name=parts.broker_name,
+def _tables_of(parts: BrokerParts, filters: Filters) -> Tables:
+    """Make the tables of a broker, empty."""
+    config, profile, clock = parts.config, parts.profile, parts.clock
+    topics = TopicTable(
+        config, profile, clock, cluster_name=parts.cluster_name, broker_name=parts.broker_name
     )
-    parts.deleted_topics = DeletedTopics()
-    parts.groups = GroupTable(parts.config, parts.profile, parts.clock)
-    parts.offsets = OffsetTable()
-    parts.deliveries = DeliveryLog(lambda: parts.clock.now_ms)
-    parts.offsets.on_moved = parts.deliveries.committed
-    parts.consumers = ConsumerRegistry()
-    parts.consumer_filters = ConsumerFilterTable(parts.config, parts.session, filters.problem)
-    parts.producers = ProducerRegistry()
-    parts.locks = QueueLocks()
-    parts.orders, parts.request_modes = OrderTable(), RequestModeTable()
-    parts.table_files = _keep_tables(parts)
+    tables = Tables(
+        topics=topics,
+        deleted_topics=DeletedTopics(),
+        groups=GroupTable(config, profile, clock),
+        offsets=OffsetTable(),
+        deliveries=DeliveryLog(lambda: clock.now_ms),
+        consumers=ConsumerRegistry(),
+        consumer_filters=ConsumerFilterTable(config, parts.session, filters.problem),
+        producers=ProducerRegistry(),
+        locks=QueueLocks(),
+        orders=OrderTable(),
+        request_modes=RequestModeTable(),
+    )
+    tables.offsets.on_moved = tables.deliveries.committed
+    return tables
 
 
 def _filters_of(parts: BrokerParts) -> Filters:
@@ -194,10 +180,7 @@ def _register(parts: BrokerParts) -> None:
         parts.endpoint,
     ).register()
     InspectionProcessor(
-        profile=parts.profile,
-        config=parts.config,
-        clock=parts.clock,
-        store=parts.store,
+        env=parts,
         timers=parts.timers,
         levels=parts.levels,
         statistics=parts.statistics,
@@ -208,9 +191,9 @@ def _register(parts: BrokerParts) -> None:
     )
     ConsumptionProcessor(parts.administration.consumption, parts.address).register(parts.endpoint)
     ConnectionsProcessor(parts.administration, parts.endpoint).register()
-    AdminBrokerProcessor(parts.administration, parts.store, parts.locks, parts.session).register(
-        parts.endpoint
-    )
+    AdminBrokerProcessor(
+        parts.administration, parts.store, parts.tables.locks, parts.session
+    ).register(parts.endpoint)
     ReplicationProcessor(parts.durability.replication, parts.store, parts.address).register(
         parts.endpoint
     )
@@ -226,8 +209,8 @@ def _guard(parts: BrokerParts) -> RetryOwners:
     """Let accounts and users be asked for rights; give who knows whose the retry topics are."""
     retry_owners = RetryOwners(
         config=parts.config,
-        groups=parts.groups,
-        offsets=parts.offsets,
+        groups=parts.tables.groups,
+        offsets=parts.tables.offsets,
         has_pop=RequestCode.POP_MESSAGE not in parts.profile.unsupported_codes,
     )
     if parts.accounts is not None:
@@ -258,83 +241,40 @@ def _keep_users(parts: BrokerParts) -> None:
 
 def transactions_of(parts: BrokerParts) -> TransactionalMessageService:
     """Make what knows the open transactions of a broker that has its tables."""
-    return TransactionalMessageService(
-        broker_name=parts.broker_name,
-        profile=parts.profile,
-        config=parts.config,
-        clock=parts.clock,
-        session=parts.session,
-        store=parts.store,
-        topics=parts.topics,
-        offsets=parts.offsets,
-        producers=parts.producers,
-        calls=parts.calls,
-    )
+    return TransactionalMessageService(env=parts, tables=parts.tables, calls=parts.calls)
 
 
 def _take_messages(parts: BrokerParts) -> None:
     """Make what accepts messages, and answer the requests that bring them or follow them up."""
-    config, profile, store, topics = parts.config, parts.profile, parts.store, parts.topics
-    gate = SendGate(
-        address=parts.address,
-        config=config,
-        profile=profile,
-        limits=parts.limits,
-        topics=topics,
-        random=parts.random,
-    )
-    new_key = UniqIdGenerator(store.store_host[:-4], now_ms=lambda: parts.clock.now_ms).next
-    stored_properties = StoredProperties(config, profile, parts.cluster_name, new_key)
-    parts.retries = retries = Retries(
-        profile=profile,
-        gate=gate,
-        store=store,
-        topics=topics,
-        groups=parts.groups,
-        locks=parts.locks,
-        session=parts.session,
-        random=parts.random,
-    )
+    tables, store_host = parts.tables, parts.store.store_host
+    gate = SendGate(env=parts, topics=tables.topics)
+    new_key = UniqIdGenerator(store_host[:-4], now_ms=lambda: parts.clock.now_ms).next
+    stored_properties = StoredProperties(parts.config, parts.profile, parts.cluster_name, new_key)
+    parts.retries = retries = Retries(env=parts, tables=tables, gate=gate)
     parts.produce = produce = Produce(
-        broker_name=parts.broker_name,
-        config=config,
-        profile=profile,
-        store=store,
+        env=parts,
         timer_topic=parts.timers.topic,
         durability=parts.durability,
         gate=gate,
         stored_properties=stored_properties,
         retries=retries,
         shapes=SendShapes(
+            env=parts,
+            topics=tables.topics,
             gate=gate,
             stored_properties=stored_properties,
-            config=config,
-            store=store,
-            topics=topics,
             runs=parts.timers.runs,
             timer_topic=parts.timers.topic,
-            broker_name=parts.broker_name,
         ),
     )
     endpoint = parts.endpoint
-    SendMessageProcessor(
-        endpoint=endpoint,
-        produce=produce,
-        config=config,
-        profile=profile,
-        store_host=store.store_host,
-    ).register()
+    SendMessageProcessor(env=parts, endpoint=endpoint, produce=produce).register()
     _take_replies(parts, gate)
-    parts.endings = EndTransactions(
-        config=config, clock=parts.clock, transactions=parts.transactions, produce=produce
-    )
-    parts.recalls = Recalls(
-        broker_name=parts.broker_name, config=config, store=store, topics=topics
-    )
+    parts.endings = EndTransactions(env=parts, transactions=parts.transactions, produce=produce)
+    parts.recalls = Recalls(env=parts, topics=tables.topics)
     FollowUpProcessor(
+        env=parts,
         endpoint=endpoint,
-        config=config,
-        profile=profile,
         produce=produce,
         retries=retries,
         endings=parts.endings,
@@ -344,64 +284,39 @@ def _take_messages(parts: BrokerParts) -> None:
 
 def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
     """Make what hands replies over, and answer the requests that bring them."""
-    ReplyMessageProcessor(
-        endpoint=parts.endpoint,
-        replies=Replies(
-            address=parts.address,
-            config=parts.config,
-            clock=parts.clock,
-            gate=gate,
-            produce=parts.produce,
-            producers=parts.producers,
-            calls=parts.calls,
-        ),
-        config=parts.config,
-        profile=parts.profile,
-        store_host=parts.store.store_host,
-    ).register()
+    replies = Replies(
+        env=parts,
+        producers=parts.tables.producers,
+        gate=gate,
+        produce=parts.produce,
+        calls=parts.calls,
+    )
+    ReplyMessageProcessor(env=parts, endpoint=parts.endpoint, replies=replies).register()
 
 
 def _pop(parts: BrokerParts, outside: Outside) -> None:
     """Make what hides messages and lets them come back, and answer the requests of POP."""
-    config, clock, store, topics = parts.config, parts.clock, parts.store, parts.topics
-    groups, offsets, waiters = parts.groups, parts.offsets, parts.consume.waiters
-    parts.revive = revive = ReviveService(
-        broker_name=parts.broker_name,
-        cluster_name=parts.cluster_name,
-        config=config,
-        clock=clock,
-        session=parts.session,
-        store=store,
-        topics=topics,
-        groups=groups,
-        offsets=offsets,
-    )
-    parts.orders.is_used = lambda group, topic: topic in topics and group in groups
-    parts.ordered = ordered = OrderedPops(clock=clock, waiters=waiters, table=parts.orders)
+    tables, waiters = parts.tables, parts.consume.waiters
+    topics, groups = tables.topics, tables.groups
+    parts.revive = revive = ReviveService(env=parts, tables=tables)
+    tables.orders.is_used = lambda group, topic: topic in topics and group in groups
+    parts.ordered = ordered = OrderedPops(clock=parts.clock, waiters=waiters, table=tables.orders)
     revive.load()
     ordered.load()
-    # Before the offsets are written to their file for the last time.
-    parts.on_close.insert(0, revive.save_last_progress)
     parts.sources += [revive, ordered]
-    checks = PopChecks(
-        address=parts.address, config=config, store=store, topics=topics, groups=groups
-    )
-    places = QueueOrder(config=config, random=parts.random, topics=topics, waiters=waiters)
+    checks = PopChecks(env=parts, tables=tables)
+    places = QueueOrder(env=parts, topics=topics, waiters=waiters)
     parts.peeks = Peeks(
-        store=store,
-        offsets=offsets,
+        env=parts,
+        offsets=tables.offsets,
         checks=checks,
         places=places,
         ordered=ordered,
         waiters=waiters,
     )
     parts.pop_service = PopService(
-        config=config,
-        clock=clock,
-        session=parts.session,
-        store=store,
-        offsets=offsets,
-        deliveries=parts.deliveries,
+        env=parts,
+        tables=tables,
         statistics=parts.statistics,
         checks=checks,
         places=places,
@@ -412,17 +327,12 @@ def _pop(parts: BrokerParts, outside: Outside) -> None:
         ordered=ordered,
     )
     parts.acks = acks = Acks(
-        clock=clock, store=store, offsets=offsets, checks=checks, revive=revive, ordered=ordered
+        env=parts, offsets=tables.offsets, checks=checks, revive=revive, ordered=ordered
     )
-    parts.renewals = Renewals(clock=clock, groups=groups, acks=acks)
+    parts.renewals = Renewals(clock=parts.clock, groups=groups, acks=acks)
     parts.sources.append(parts.renewals)
     assignment = Assignment(
-        config=config,
-        topics=topics,
-        groups=groups,
-        consumers=parts.consumers,
-        modes=parts.request_modes,
-        queues_of=parts.queues_of,
+        env=parts, tables=tables, modes=tables.request_modes, queues_of=parts.queues_of
     )
     PopMessageProcessor(
         parts.endpoint, parts.pop_service, parts.peeks, parts.session, parts.retry_owners
@@ -444,7 +354,7 @@ def _figures_of(parts: BrokerParts) -> Figures:
 def _statistics_of(parts: BrokerParts) -> Statistics:
     """Make the counters of a broker's messages; they sample themselves."""
     statistics = Statistics(
-        lambda: metrics.totals(parts.store, parts.topics, parts.timers),
+        lambda: metrics.totals(parts.store, parts.tables.topics, parts.timers),
         now_ms=lambda: parts.session.now_ms,
         day=lambda: parts.clock.now_ms // _DAY_MS,
     )
@@ -465,27 +375,24 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     )
     loaded: list[bool] = []
     for table, path in (
-        (parts.topics, TOPICS_PATH),
-        (parts.groups, "config/subscriptionGroup.json"),
-        (parts.deleted_topics, "config/deletedTopics.json"),
-        (parts.request_modes, "config/messageRequestMode.json"),
+        (parts.tables.topics, TOPICS_PATH),
+        (parts.tables.groups, "config/subscriptionGroup.json"),
+        (parts.tables.deleted_topics, "config/deletedTopics.json"),
+        (parts.tables.request_modes, "config/messageRequestMode.json"),
     ):
         loaded.append(files.keep(table, path))
-        # The original writes its own of these before it answers who caused the change.
-        parts.before_crash.append(partial(files.begin_save, path))
     _hide_deleted(parts)
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
     # A group that has popped messages is past them: without their check points they were lost.
-    files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms, parts.sync_log)
-    files.keep(parts.orders, "config/consumerOrderInfo.json", 2 * offsets_ms)
-    files.keep(parts.consumer_filters, "config/consumerFilter.json", SAVED_EVERY_MS)
-    parts.on_close.append(files.save)
+    files.keep(parts.tables.offsets, "config/consumerOffset.json", offsets_ms, parts.sync_log)
+    files.keep(parts.tables.orders, "config/consumerOrderInfo.json", 2 * offsets_ms)
+    files.keep(parts.tables.consumer_filters, "config/consumerFilter.json", SAVED_EVERY_MS)
     is_whole = store.was_clean and loaded[0]
-    restored = parts.topics.restore(
+    restored = parts.tables.topics.restore(
         used_places(parts, what_waits=not is_whole),
         batch_topics={topic for (topic, _), queue in store.queues.items() if queue.is_batch},
     )
-    store.takes_batches = parts.topics.takes_batches
+    store.takes_batches = parts.tables.topics.takes_batches
     if restored and store.was_clean and not store.fs.exists(TOPICS_PATH):
         store.problems.append(
             f"{TOPICS_PATH} is missing: the topics of the messages that are there are made anew, "
@@ -497,7 +404,7 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
 
 def _hide_deleted(parts: BrokerParts) -> None:
     """Let nobody find what topics held that were deleted."""
-    for (name, number), end in parts.deleted_topics.ends():
+    for (name, number), end in parts.tables.deleted_topics.ends():
         queue = parts.store.queues.get((name, number))
         if queue is not None:
             queue.hide(end)

@@ -69,11 +69,11 @@ class Idleness:
             if self._parts.door.pause.on:
                 found.append(f"broker {self._parts.broker_name} is paused: call resume()")
             found += self._due()
-            names = self._parts.consumers.groups()
+            names = self._parts.tables.consumers.groups()
             left_out = self._left_out(groups)
         for name in names if groups is None else groups.intersection(names):
             with self._parts.door.quiet:  # one group at a time: there may be many
-                live = self._parts.consumers.get(name)
+                live = self._parts.tables.consumers.get(name)
                 if live is not None:
                     found += self._of_group(live)
         found += (told for told, exists in self._seekers(groups) if exists)
@@ -83,9 +83,9 @@ class Idleness:
         """Say what may be a mistake although nobody is busy with it. Outside the door."""
         found = [told for told, exists in self._seekers(groups) if not exists]
         with self._parts.door.quiet:
-            names = self._parts.consumers.groups()
+            names = self._parts.tables.consumers.groups()
             for name in names if groups is None else groups.intersection(names):
-                live = self._parts.consumers.get(name)
+                live = self._parts.tables.consumers.get(name)
                 wanted = None if live is None else live.disagreement()
                 if wanted is not None:
                     found.append(
@@ -132,7 +132,7 @@ class Idleness:
 
     def _has_joined(self, seeker: Seeker) -> bool:
         """Whether a group of the consumer subscribes to the topic by heartbeat. Under the door."""
-        found = (self._parts.consumers.get(group) for group in seeker.groups)
+        found = (self._parts.tables.consumers.get(group) for group in seeker.groups)
         return any(live is not None and seeker.topic in live.subscriptions for live in found)
 
     def _due(self) -> Iterator[str]:
@@ -147,8 +147,8 @@ class Idleness:
         """Give the clients of this process that are consumers of other groups only."""
         left_out: set[str] = set()
         wanted: set[str] = set()
-        for name in () if groups is None else self._parts.consumers.groups():
-            live = self._parts.consumers.get(name)
+        for name in () if groups is None else self._parts.tables.consumers.groups():
+            live = self._parts.tables.consumers.get(name)
             if live is not None:
                 clients = wanted if groups is None or name in groups else left_out
                 clients.update(live.client_ids())
@@ -165,7 +165,7 @@ class Idleness:
             yield f"{live.name}: {told} (client {clients})"
         pushed = remote and live.consume_type == CONSUME_PASSIVELY
         for topic in live.wanted_topics():
-            config = self._parts.topics.get(topic)
+            config = self._parts.tables.topics.get(topic)
             if config is None:
                 continue
             ends = [
@@ -184,10 +184,10 @@ class Idleness:
 
     def _unread(self, group: str, topic: str, queue_id: int, end: int) -> str | None:
         """Say what the group was not handed yet."""
-        reached = self._parts.deliveries.next_offset(group, topic, queue_id)
+        reached = self._parts.tables.deliveries.next_offset(group, topic, queue_id)
         if reached is None:
             reached = max(
-                self._parts.offsets.query(group, topic, queue_id),
+                self._parts.tables.offsets.query(group, topic, queue_id),
                 self._parts.store.min_offset(topic, queue_id),
             )
         if reached >= end:
@@ -202,7 +202,7 @@ class Idleness:
 
     def _outside(self, group: str, topic: str, queues: int, clients: str) -> Iterator[str]:
         """Say that a group has not begun with an empty topic: what comes would find nobody."""
-        is_waiting, pulled = self._parts.consume.waiters.is_waiting, self._parts.deliveries
+        is_waiting, pulled = self._parts.consume.waiters.is_waiting, self._parts.tables.deliveries
         for queue_id in range(queues):
             if is_waiting(group, topic, queue_id):
                 return
@@ -214,8 +214,8 @@ class Idleness:
         """Say what clients that cannot be asked were handed and have not committed."""
         if not self._parts.consume.waiters.is_waiting(group, topic, queue_id):
             return f"no pull waits at {topic} queue {queue_id}"
-        handed = self._parts.deliveries.handed_end(group, topic, queue_id)
-        committed = max(self._parts.offsets.query(group, topic, queue_id), 0)
+        handed = self._parts.tables.deliveries.handed_end(group, topic, queue_id)
+        committed = max(self._parts.tables.offsets.query(group, topic, queue_id), 0)
         if handed is None or committed >= handed:
             return None
         message = self._message(topic, queue_id, committed)

@@ -26,12 +26,12 @@ def used_places(parts: BrokerParts, *, what_waits: bool) -> Iterator[tuple[str, 
         if queue.max_offset > queue.floor:
             yield place
     for topic in parts.timers.metrics.topics:
-        if topic not in parts.deleted_topics and queue_problem(topic, 0) is None:
+        if topic not in parts.tables.deleted_topics and queue_problem(topic, 0) is None:
             yield topic, 0
     if what_waits:
         for level, offset in _levels(parts):
             yield from _real_places(parts, SCHEDULE_TOPIC, level - 1, offset)
-        begin = max(0, parts.offsets.query(TRANS_GROUP, HALF_TOPIC, 0))
+        begin = max(0, parts.tables.offsets.query(TRANS_GROUP, HALF_TOPIC, 0))
         yield from _real_places(parts, HALF_TOPIC, 0, begin)
 
 

@@ -29,7 +29,9 @@ def registration_of(
     work = None
     if parts.config.flag("enableSlaveActingMaster"):
         timers = wheel_of(parts.timers)
-        work = SlavesWork(offsets=parts.offsets, levels=parts.levels, timers=timers, note=note)
+        work = SlavesWork(
+            offsets=parts.tables.offsets, levels=parts.levels, timers=timers, note=note
+        )
         work.go_offline()
     made = Registration(
         door=parts.door,
@@ -47,6 +49,6 @@ def registration_of(
         topics=partial(announced, parts),
         work=work,
     )
-    parts.topics.listeners.append(lambda _: made.topics_changed())
-    parts.topics.on_removed.append(lambda _: made.topics_changed())
+    parts.tables.topics.listeners.append(lambda _: made.topics_changed())
+    parts.tables.topics.on_removed.append(lambda _: made.topics_changed())
     return made

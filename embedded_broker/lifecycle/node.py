@@ -232,7 +232,7 @@ class BrokerNode:
             parts.queues_of = namesrv.routes.readable_queues
             assembly.install(parts)
             namesrv.register(
-                parts.topics,
+                parts.tables.topics,
                 parts.config,
                 cluster=parts.cluster_name,
                 broker_name=parts.broker_name,
@@ -311,8 +311,7 @@ class BrokerNode:
         self._stop_following(clean=True)
         try:
             with parts.door:
-                for call in parts.on_close:
-                    call()
+                parts.save_all()
             self._flusher.close()
             if isinstance(parts.clock, VirtualClock):
                 try:
@@ -342,7 +341,7 @@ class BrokerNode:
         self._flusher.abandon()
         self._leave()
         with parts.door:
-            works = [begin() for begin in parts.before_crash]
+            works = parts.table_files.begin_saves()
         for work in works:
             work()
         with parts.door:
@@ -473,8 +472,7 @@ class BrokerNode:
 
     def _after_jump(self) -> None:
         """Housekeeping at the end of a jump of the message clock. Under the door."""
-        for call in self.parts.housekeeping:
-            call()
+        self.parts.transactions.end_jump()
         self._levels_due = True
         self._flush_all()
 

@@ -6,18 +6,17 @@ below this room sees all of them.
 """
 
 from collections.abc import Callable
-from random import Random
 
 from attrs import define, field
 
-from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import DeadlineSource
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.administration import Administration
-from embedded_broker.core.calls import Calls
+from embedded_broker.core.calls import ClientCalls
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.figures import Figures
 from embedded_broker.core.guards import Guards
 from embedded_broker.core.pop.acks import Acks
@@ -34,50 +33,25 @@ from embedded_broker.core.retries import Retries
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.transactions.service import TransactionalMessageService
-from embedded_broker.door import Door
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.idle_connections import most_idle_ms
 from embedded_broker.remoting.journal import Journal
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import LIMITS, Limits, Profile
-from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.accounts.plain import PlainAccounts
 from embedded_broker.tables.accounts.users import UserAcl, UserTable
-from embedded_broker.tables.consumers.filters import ConsumerFilterTable
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
-from embedded_broker.tables.consumers.request_modes import RequestModeTable
+from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.files import TableFiles
-from embedded_broker.tables.offsets.deliveries import DeliveryLog
-from embedded_broker.tables.offsets.orders import OrderTable
-from embedded_broker.tables.offsets.table import OffsetTable
-from embedded_broker.tables.topics.deleted import DeletedTopics
-from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
-from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 
 
 @define(eq=False, kw_only=True)
-class BrokerParts:
+class BrokerParts(Environment):
     """One broker. ``assembly.install`` adds the parts that its arguments do not give."""
 
-    door: Door
-    clock: Clock
-    session: Session = field(alias="session_clock", converter=Session)
-    config: BrokerConfig
-    profile: Profile
-    limits: Limits = LIMITS["broker"]
-    store: MessageStore
     timers: TimerEngine
     levels: ScheduleMessageService
     journal: Journal
-    random: Random
-    cluster_name: str
-    broker_name: str
-    address: str
-    """The advertised ``host:port``."""
     new_topic_type: str = ""
     """The ``message.type`` of topics that the owner creates and says nothing of it."""
     accounts: PlainAccounts | None = None
@@ -87,17 +61,7 @@ class BrokerParts:
 
     wall_time_hint: WallTimeHint = field(init=False)
     users: UserTable = field(init=False, factory=UserTable)
-    topics: TopicTable = field(init=False)
-    deleted_topics: DeletedTopics = field(init=False)
-    groups: GroupTable = field(init=False)
-    consumers: ConsumerRegistry = field(init=False)
-    consumer_filters: ConsumerFilterTable = field(init=False)
-    producers: ProducerRegistry = field(init=False)
-    offsets: OffsetTable = field(init=False)
-    deliveries: DeliveryLog = field(init=False)
-    locks: QueueLocks = field(init=False)
-    orders: OrderTable = field(init=False)
-    request_modes: RequestModeTable = field(init=False)
+    tables: Tables = field(init=False)
     produce: Produce = field(init=False)
     retries: Retries = field(init=False)
     recalls: Recalls = field(init=False)
@@ -118,17 +82,11 @@ class BrokerParts:
     table_files: TableFiles = field(init=False)
 
     guards: Guards = field(init=False, factory=Guards)
-    calls: Calls = field(init=False)
+    calls: ClientCalls = field(init=False)
     durability: Durability = field(init=False)
     endpoint: Endpoint = field(init=False)
     sources: list[DeadlineSource] = field(init=False)
     """What fires on the message clock."""
-    housekeeping: list[Callable[[], None]] = field(init=False, factory=list)
-    """Called under the door at the end of every clock jump: expiry, saves, metrics."""
-    on_close: list[Callable[[], None]] = field(init=False, factory=list)
-    """Called under the door before the store closes: last saves."""
-    before_crash: list[Callable[[], Callable[[], None]]] = field(init=False, factory=list)
-    """Called under the door when a crash is played; what they return is run outside of it."""
     on_leave: list[Callable[[], None]] = field(init=False, factory=list)
     """Called under the door when this state stops acting, saved or not: unhook."""
     sync_log: Callable[[], None] = field(init=False, default=lambda: None)
@@ -144,7 +102,7 @@ class BrokerParts:
     """Lets everything go that is old now, whatever the hour."""
 
     def __attrs_post_init__(self) -> None:
-        self.calls = Calls(self.session)
+        self.calls = ClientCalls(self.session)
         self.durability = Durability(
             self.config, self.store, self.session, Replication(self.config, self.profile)
         )
@@ -163,6 +121,12 @@ class BrokerParts:
             calls=self.calls,
             most_idle_ms=most_idle_ms(self.config),
         )
+
+    def save_all(self) -> None:
+        """Save what is not saved yet, before the store closes. Under the door."""
+        self.revive.save_last_progress()  # an offset, as the next one: tables come last
+        self.transactions.save_last_progress()
+        self.table_files.save()
 
 
 def _nothing() -> None:

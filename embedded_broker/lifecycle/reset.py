@@ -10,6 +10,7 @@ learns that its offset is gone. Must not know: files, threads. Read on:
 from attrs import frozen
 
 from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.tables.broker_tables import Tables
 from rocketmq_py.protocol.names import is_retry_topic, retry_topic
 
 
@@ -23,22 +24,23 @@ class Connected:
 
 def succeed(old: BrokerParts, new: BrokerParts) -> None:
     """Let ``new`` go on with the clients of ``old``. Under the door, both endpoints are one."""
-    new.consumers.take_over(old.consumers)
-    new.producers.take_over(old.producers)
-    new.consumer_filters.take_over(old.consumer_filters)
-    for name in new.consumers.groups():
-        _keep_topics(name, old, new)
-        group = new.groups.find(name)
+    known, tables = old.tables, new.tables
+    tables.consumers.take_over(known.consumers)
+    tables.producers.take_over(known.producers)
+    tables.consumer_filters.take_over(known.consumer_filters)
+    for name in tables.consumers.groups():
+        _keep_topics(name, known, tables)
+        group = tables.groups.find(name)
         if group is not None:
-            new.topics.ensure(retry_topic(name), group.retry_queue_nums)
-        _begin_anew(name, old, new)
+            tables.topics.ensure(retry_topic(name), group.retry_queue_nums)
+        _begin_anew(name, known, tables)
     old.durability.give_up_waiting()
     old.calls.forget_all()
     old.pop_service.heir, old.peeks.heir = new.pop_service, new.peeks
     old.consume.hand_over(new.consume)
 
 
-def _keep_topics(group: str, old: BrokerParts, new: BrokerParts) -> None:
+def _keep_topics(group: str, old: Tables, new: Tables) -> None:
     """Create what a group's clients read again: without it they would wait before they ask anew."""
     live = new.consumers.get(group)
     for topic in () if live is None else live.wanted_topics():
@@ -52,17 +54,17 @@ def still_connected(parts: BrokerParts) -> Connected:
     return Connected(
         consumers={
             name: tuple(live.client_ids())
-            for name in parts.consumers.groups()
-            if (live := parts.consumers.get(name)) is not None
+            for name in parts.tables.consumers.groups()
+            if (live := parts.tables.consumers.get(name)) is not None
         },
         producers={
-            name: tuple(member.client_id for member in parts.producers.members(name))
-            for name in parts.producers.groups()
+            name: tuple(member.client_id for member in parts.tables.producers.members(name))
+            for name in parts.tables.producers.groups()
         },
     )
 
 
-def _begin_anew(group: str, old: BrokerParts, new: BrokerParts) -> None:
+def _begin_anew(group: str, old: Tables, new: Tables) -> None:
     """Let a group's clients hear that the queues which they were reading begin at 0 again.
 
     Else one that counts further messages from before would skip as many of the new ones.

@@ -161,7 +161,7 @@ class BrokerSlot:
     def _create_topics(self, node: BrokerNode) -> None:
         for spec in self.arguments.topics:
             with node.parts.door:
-                if spec.name not in node.parts.topics:
+                if spec.name not in node.parts.tables.topics:
                     spec.create(node.parts.administration.settings)
 
 

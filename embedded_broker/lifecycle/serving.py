@@ -87,7 +87,7 @@ class GrpcFace:
         self._endpoint.brokers[parts.broker_name] = services
         wire = self._wires[parts.broker_name] = self._members.wire_of(services)
         parts.calls.wires.append(wire)
-        parts.groups.listeners.append(self._members.group_changed)
+        parts.tables.groups.listeners.append(self._members.group_changed)
         parts.on_leave.append(partial(self._leave, parts, services))
 
     def _leave(self, parts: BrokerParts, services: "BrokerServices") -> None:
@@ -130,13 +130,8 @@ def services_of(parts: BrokerParts) -> "BrokerServices":
     from embedded_broker.grpc.broker_services import BrokerServices
 
     return BrokerServices(
-        broker_name=parts.broker_name,
-        config=parts.config,
-        profile=parts.profile,
-        clock=parts.clock,
-        session=parts.session,
-        topics=parts.topics,
-        groups=parts.groups,
+        env=parts,
+        tables=parts.tables,
         guards=parts.guards,
         filters=parts.consume.filters,
         retry_owners=parts.retry_owners,

@@ -87,10 +87,10 @@ class SlaveNode:
             ),
             topics=partial(announced, parts),
             tables=FollowedTables(
-                topics=parts.topics,
-                groups=parts.groups,
-                offsets=parts.offsets,
-                modes=parts.request_modes,
+                topics=parts.tables.topics,
+                groups=parts.tables.groups,
+                offsets=parts.tables.offsets,
+                modes=parts.tables.request_modes,
                 levels=parts.levels,
                 timers=timers,
             ),
@@ -128,7 +128,7 @@ class SlaveNode:
 
 def announced(parts: BrokerParts) -> RegisterBrokerBody:
     """Give the topics with which a broker registers."""
-    topics = parts.topics
+    topics = parts.tables.topics
     return RegisterBrokerBody(
         TopicConfigTable(
             DataVersion.from_document(topics.data_version()),

@@ -41,7 +41,7 @@ logger = get_logger(__name__)
 EXPIRED_MS = 120_000
 """``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``"""
 
-Place = tuple[str, str]
+BrokerKey = tuple[str, str]
 """A broker's cluster and address."""
 
 
@@ -63,7 +63,7 @@ class Registrations:
     def __init__(self, routes: RouteTable, values: KeyValues) -> None:
         self._routes = routes
         self._values = values
-        self._live: dict[Place, LiveBroker] = {}
+        self._live: dict[BrokerKey, LiveBroker] = {}
         self._endpoint: Endpoint | None = None
 
     def handlers(self) -> dict[int, Handler]:
@@ -191,13 +191,13 @@ class Registrations:
 
     # -- silence --------------------------------------------------------------------------------
 
-    def _touch(self, place: Place) -> LiveBroker | None:
+    def _touch(self, place: BrokerKey) -> LiveBroker | None:
         broker = self._live.get(place)
         if broker is not None:
             self._wait(place, broker)
         return broker
 
-    def _wait(self, place: Place, broker: LiveBroker) -> None:
+    def _wait(self, place: BrokerKey, broker: LiveBroker) -> None:
         """Forget a broker of another process after a time of silence, beginning now."""
         if broker.timer is not None:
             broker.timer.cancel()

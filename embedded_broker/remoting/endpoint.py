@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
-from embedded_broker.core.calls import Call, Calls
+from embedded_broker.core.calls import Call, ClientCalls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Caller, Guards
 from embedded_broker.core.refusals import Reason, Refused
@@ -101,7 +101,7 @@ class Endpoint:
     _profile: Profile
     guards: Guards = field(factory=Guards)
     durability: Durability | None = None
-    calls: Calls | None = None
+    calls: ClientCalls | None = None
     """Who waits for the answers of clients; None drops them: nobody is called."""
     handlers: dict[int, Handler | GroupHandler] = field(factory=dict)
     long_requests: LongRequests = field(factory=LongRequests, init=False)
@@ -225,7 +225,7 @@ class Endpoint:
         """
         connection.used_ms = self.session.now_ms
         pause = self.door.pause
-        if pause.on and not connection.is_own:
+        if pause.on:
 
             def later() -> None:
                 self._take(connection, frames, arrived_ns)
@@ -267,18 +267,18 @@ class Endpoint:
                         raise _too_long(frame)
                     command = RemotingCommand.decode(frame)
                     if command.flag & FLAG_RESPONSE:
-                        act: GroupHandler | Callable[[], None]
-                        act = partial(self._note_answer, connection, command)
+                        step: GroupHandler | Callable[[], None]
+                        step = partial(self._note_answer, connection, command)
                     else:
                         request = self._note(connection, frame, command, now_ms, started_ns)
-                        act = self._next_act(request)
-                    if handler is not None and act is not handler:
+                        step = self._next_step(request)
+                    if handler is not None and step is not handler:
                         complete, handler = handler, None
                         self._handle_group(complete, group)
-                    if not isinstance(act, GroupHandler):
-                        act()
+                    if not isinstance(step, GroupHandler):
+                        step()
                     elif handler is None:
-                        handler, group = act, [request]
+                        handler, group = step, [request]
                     else:
                         group.append(request)
                     left -= LONG_COUNTS if command.code in self._long else 1
@@ -291,7 +291,7 @@ class Endpoint:
                     self._handle_group(handler, group)
         return len(frames)
 
-    def _next_act(self, request: Request) -> GroupHandler | Callable[[], None]:
+    def _next_step(self, request: Request) -> GroupHandler | Callable[[], None]:
         """Ask guards and interceptors; give who handles the request, or what is to be done."""
         refused = self.check(request)
         if refused is not None:
@@ -309,7 +309,7 @@ class Endpoint:
         """Ask the guards: when a request comes, and again when it has waited for a message."""
         connection, command, _ = request
         guards = self.guards
-        if not guards or connection.is_own or not guards.concern(action_of(command.code)):
+        if not guards or not guards.concern(action_of(command.code)):
             return None
         code, fields, body = command.code, command.ext_fields, command.body
         action, resources, also = wanted_by(code, fields, body)

@@ -290,9 +290,7 @@ class RequestFaults:
     def choose(
         self, code: int | Rpc, fields: Mapping[str, str], peer: Peer, *, namesrv: bool = False
     ) -> Fault | None:
-        """Give the fault that a request of a peer meets; the test's own meet none."""
-        if peer.is_own:
-            return None
+        """Give the fault that a request of a peer meets."""
         of = (code, fields, peer.client_id)
         return next((one for one in self._faults if one.takes(*of, namesrv=namesrv)), None)
 

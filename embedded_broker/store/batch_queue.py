@@ -1,4 +1,4 @@
-"""The messages of one queue of a BatchCQ topic: an entry stands for a batch of any size.
+"""Consume queue of a BatchCQ topic: an entry stands for a batch of any size.
 
 Entries of 46 bytes: commit-log offset, record size, tags code, store time, queue offset of the
 first message, how many messages, place in a compacted log (none: -1), four bytes of nothing. So an

@@ -1,4 +1,4 @@
-"""The store times up to which everything is on the disk.
+"""Store check point: the store times up to which everything is on the disk.
 
 The file ``checkpoint``: 4,096 bytes, of which the original uses 40: store time of the last message
 in the commit log, in the consume queues and in full index files (milliseconds), then two positions

@@ -1,4 +1,4 @@
-"""The log of all messages, of all topics, in the order in which they came.
+"""Commit log: all messages of all topics, in the order in which they came.
 
 One log of records (``rocketmq_py.protocol.message_codec``). A record never crosses a file: when
 one does not fit, eight bytes say that the rest of the file is blank and the next file begins. Must

@@ -1,4 +1,4 @@
-"""How the broker's tables survive a restart: the JSON files under ``config/``.
+"""JSON files under ``config/``: how the broker's tables survive a restart.
 
 A save writes a temporary file, syncs it and renames it into place; the file that stood there
 becomes the ``.bak``. So one readable generation is there at every moment, on a full disk too.

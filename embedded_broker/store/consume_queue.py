@@ -1,4 +1,4 @@
-"""The messages of one queue of a topic, in order.
+"""Consume queue: the messages of one queue of a topic, in order.
 
 Entries of 20 bytes: commit-log offset, record size, tags code (or the delivery time, in the
 queues of the delay levels). An entry's position is the message's queue offset. Must not know:

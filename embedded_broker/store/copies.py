@@ -59,7 +59,7 @@ def stored_parts(
     return view, bytes(view[properties_at:]), stored
 
 
-class Copies:
+class CopyBatch:
     """Copies that are stored together, in this order: one write to the log, one to each queue.
 
     ``begin`` is where the first one goes in the commit log. Nothing is changed before

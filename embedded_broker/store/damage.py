@@ -14,7 +14,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.mapped_file import NAME_DIGITS
-from embedded_broker.store.run import Run
+from embedded_broker.store.run import MessageRun
 from embedded_broker.store.side_files import keep_range
 from rocketmq_py.protocol.message_codec import encode_neighbours
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK
@@ -133,6 +133,8 @@ def _replace(log: CommitLog, begin: int, end: int, *, is_rest: bool) -> list[str
 
 def _filler(offset: int, body_size: int) -> bytes:
     """Make a record that every reader takes for a good one and that no queue shows."""
-    run = Run(FILLER_TOPIC, 0, [(0, 0, bytes(body_size), b"", 0)], TRANSACTION_ROLLBACK, _HOST)
+    run = MessageRun(
+        FILLER_TOPIC, 0, [(0, 0, bytes(body_size), b"", 0)], TRANSACTION_ROLLBACK, _HOST
+    )
     record, _ = encode_neighbours(run.items, run, 0, offset, 0, _HOST)
     return record

@@ -1,4 +1,4 @@
-"""Who uses a store directory: the original's ``lock`` file and a register of this process.
+"""Lock of a store directory: the original's ``lock`` file and a register of this process.
 
 Answers: may this broker open the directory, and if not, who holds it. POSIX locks belong to a
 process and vanish when *any* handle of the file is closed in it, so two brokers of one process

@@ -1,4 +1,4 @@
-"""What keeps a store from taking messages: its folder is gone, or its disk was full at opening.
+"""Disk health: what keeps a store from taking messages, a lost folder or a full disk.
 
 Answers: why nothing is accepted at present, and since when. Who stores messages, topics, groups or
 offsets asks here. Must not know: requests. Read on: `message_store.py`, which looks after each

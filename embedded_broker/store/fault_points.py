@@ -1,4 +1,4 @@
-"""The places at which a file system can be made to fail, and what a power loss would take.
+"""Fault points: where a file system can be made to fail, and what a power loss would take.
 
 Answers: whether a write or a sync that is about to happen goes wrong, and which bytes of a file
 were not synced yet. Both file systems ask here; nothing goes wrong unless a test has asked for it.

@@ -1,4 +1,4 @@
-"""What one flush does, outside the broker's door.
+"""One flush, outside the broker's door.
 
 First the commit log, then the consume queues, then the index, and last the checkpoint that says
 so: a reader after a power loss then never trusts what was not written. Must not know: when to

@@ -1,4 +1,4 @@
-"""A log that another broker writes: its bytes are taken over as they are, and become messages.
+"""Commit log of a slave: bytes that its master wrote are taken over, and become messages.
 
 Answers: where bytes of a master go, and when the records in them become visible. A piece may end in
 the middle of a record, which waits for the rest. After ``DefaultMessageStore.appendToCommitLog``

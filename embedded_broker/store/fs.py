@@ -1,4 +1,4 @@
-"""How the store reaches bytes: the one seam between our files and a disk, or memory.
+"""File system interface: the one seam between the store's files and a disk, or memory.
 
 A store is a tree of *segments* (files of a fixed size, created sparse and full of zeros) and
 *small files* (written whole). Paths are relative, with forward slashes. The seam must not know

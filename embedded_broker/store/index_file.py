@@ -1,4 +1,4 @@
-"""One file of the key index: from the hash of a key to the messages that carry it.
+"""Index file: from the hash of a key to the messages that carry it.
 
 A header of 40 bytes, hash slots of 4 bytes that hold the number of the newest entry, entries of
 20 bytes chained to the previous entry of their slot; entry 0 is unused. Must not know: messages,

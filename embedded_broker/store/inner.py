@@ -1,4 +1,4 @@
-"""What goes into the store and what comes back from a put.
+"""Values of a put: what goes into the store and what comes back.
 
 Values only. Must not know: files or clocks. ``InnerMessage`` is ``MessageExtBrokerInner``,
 ``PutStatus`` is ``PutMessageStatus``. Read on: ``message_store.py``.

@@ -1,4 +1,4 @@
-"""Filters of messages, and how much they may read before the door is given back.
+"""Filter budget: how much filters may read before the door is given back.
 
 Answers: what a filter is asked, what it costs to judge a message, and when an entry of the door has
 no room for more. The cost is counted in bytes that the filter has looked at. To read a message's

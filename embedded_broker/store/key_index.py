@@ -1,4 +1,4 @@
-"""The messages of a topic that carry a key.
+"""Key index: the messages of a topic that carry a key.
 
 Index files, filled lazily: nothing is indexed when a message is stored; a query, a
 flush to a real disk or a close reads the commit log from where the last one stopped. So a put

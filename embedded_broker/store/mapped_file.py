@@ -1,4 +1,4 @@
-"""Many files of one size, used as one endless log.
+"""Mapped file queue: many files of one size, used as one endless log.
 
 A queue of files named by their start offset in 20 digits; offsets never start again. Bytes are
 appended at ``max_offset`` and read anywhere between ``min_offset`` and ``max_offset``. Must not

@@ -1,4 +1,4 @@
-"""How much memory a store may take, and how much it takes.
+"""Memory budget of a store: how much it may take, and how much it takes.
 
 Answers: what the files of a memory store occupy, in pages that were written; from where on old
 files should go; and when messages of clients are refused. What is the default, and how the brokers

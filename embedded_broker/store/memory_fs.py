@@ -1,4 +1,4 @@
-"""A store that lives in memory: the default of the embedded broker.
+"""File system in memory: the default of the embedded broker.
 
 Answers: how segments look without a disk. A segment is a private anonymous mapping, so the kernel
 gives pages only where something was written: a 64 MiB segment with ten messages costs one page.

@@ -1,4 +1,4 @@
-"""The store's face: put a message, get messages, find them, make them durable, open and close.
+"""Message store: put a message, get and find messages, make them durable, open and close.
 
 Everything below the broker's door; one thread at a time, but for ``StoreFlush.run``. Must not
 know: requests, topics' settings, timers (they are a put hook and an arrival listener). After
@@ -18,7 +18,7 @@ from embedded_broker.store.batch_queue import BatchConsumeQueue
 from embedded_broker.store.checkpoint import CHECKPOINT_FILE, StoreCheckpoint
 from embedded_broker.store.commit_log import CommitLog, Parts
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, mark_of
-from embedded_broker.store.copies import Copies
+from embedded_broker.store.copies import CopyBatch
 from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.flush import StoreFlush
 from embedded_broker.store.fs import FileSystem
@@ -39,7 +39,7 @@ from embedded_broker.store.put_checks import (
 from embedded_broker.store.queue_folders import queue_folders
 from embedded_broker.store.queue_names import QueueNameError
 from embedded_broker.store.recovery import Opening, StoreRecovery, recover
-from embedded_broker.store.run import Arrivals, Run
+from embedded_broker.store.run import Arrivals, MessageRun
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
@@ -64,7 +64,7 @@ _ONE_BY_ONE: Final = PutResult(
 )
 _NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
 _offset: Final = itemgetter(0)  # of a consume queue entry
-_Part = tuple[InnerMessage | Run, Sequence[Item], int]
+_Part = tuple[InnerMessage | MessageRun, Sequence[Item], int]
 """Messages of one queue, the items of their records, and how many messages each record counts."""
 _Added = list[tuple[ConsumeQueue | None, Arrivals, int]]
 """Queues (None: transaction halves are in none), what each gets, and the count of its records."""
@@ -335,7 +335,7 @@ class MessageStore(StoreReader):
         self._listeners.setdefault(topic, []).extend(listeners)
 
     def put(
-        self, first: InnerMessage | Run, *others: InnerMessage, now_ms: int | None = None
+        self, first: InnerMessage | MessageRun, *others: InnerMessage, now_ms: int | None = None
     ) -> PutResult:
         """Store a message, several, or a run: next to each other, all of them or none.
 
@@ -351,10 +351,10 @@ class MessageStore(StoreReader):
             return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=str(error))
 
     def _put(
-        self, first: InnerMessage | Run, others: Sequence[InnerMessage], now_ms: int
+        self, first: InnerMessage | MessageRun, others: Sequence[InnerMessage], now_ms: int
     ) -> PutResult:
         messages: Sequence[InnerMessage]
-        if isinstance(first, Run):
+        if isinstance(first, MessageRun):
             if self._needs_no_look(first):
                 with suppress(RecordError):  # the message that does not fit is found below
                     return self._write([(first, first.items, 1)], now_ms, here=first.is_admitted)
@@ -475,7 +475,7 @@ class MessageStore(StoreReader):
         """Whether no put hook wants to see the messages that ``put_copies`` stores."""
         return self._accepts and self.hooks.ignore_copies
 
-    def put_copies(self, copies: Copies) -> bool:
+    def put_copies(self, copies: CopyBatch) -> bool:
         """Store copies of stored messages next to each other, all of them or none.
 
         False when none is stored, because the disk refuses or they do not fit in the current file
@@ -501,10 +501,12 @@ class MessageStore(StoreReader):
         if not queue.place(queue_offset, offset, size, code):
             return
         entry = (offset, size, code)
-        source = Run(topic, queue_id, [(0, stored, b"", properties, code)], flag, self.store_host)
+        source = MessageRun(
+            topic, queue_id, [(0, stored, b"", properties, code)], flag, self.store_host
+        )
         self._arrived(queue, Arrivals(topic, queue_id, queue_offset, [entry], stored, source))
 
-    def _needs_no_look(self, run: Run) -> bool:
+    def _needs_no_look(self, run: MessageRun) -> bool:
         """Whether nothing about a run needs a look at its single messages."""
         return (
             self._accepts

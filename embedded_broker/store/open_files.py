@@ -1,4 +1,4 @@
-"""How many files of a store are open at once, and what is said when the system refuses one.
+"""Open files of a store: how many at once, and what is said when the system refuses one.
 
 Answers: which files give their descriptors back when too many are open. A process may open a
 limited number of files (`ulimit -n`), and a used queue wants two descriptors, one to write and one

@@ -1,4 +1,4 @@
-"""How the records of the log and the entries of consume queues are made to agree.
+"""Recovery of consume queues: how their entries and the records of the log are made to agree.
 
 Answers, record by record: whether its queue has its entry, which entries no record has confirmed,
 and which records name a queue to which they do not belong. Topic, queue and number of a record have

@@ -1,4 +1,4 @@
-"""What a consumer gets that asks a queue from an offset on.
+"""Reading of a queue: what a consumer gets that asks from an offset on.
 
 The status table and the limits of ``DefaultMessageStore.getMessage`` and ``isTheBatchFull``. Must
 not know: requests, groups, long polling. Read on: ``embedded_broker/core/consume.py``

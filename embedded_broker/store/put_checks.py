@@ -1,4 +1,4 @@
-"""What a message must be to be stored, and which hooks want to see it first.
+"""Checks of a put: what a message must be, and which hooks want to see it first.
 
 Answers: why a put is refused, with value, limit and setting. Must not know: where messages lie.
 After ``HookUtils`` and ``DefaultMessageStore``. Read on: ``message_store.py``, which asks, and

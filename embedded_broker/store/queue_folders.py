@@ -1,4 +1,4 @@
-"""Which queues a store has, by the names of its folders: `consumequeue/TOPIC/NUMBER`.
+"""Queue folders: which queues a store has, by the names `consumequeue/TOPIC/NUMBER`.
 
 Answers: topic and number of each, and what becomes of a folder whose name no queue can have: what
 lay in it is made again from the commit log, so it is moved to `damaged/` where damage may be left

@@ -1,4 +1,4 @@
-"""Which topic and queue a message may be stored in: the two become folders of the store.
+"""Queue names: which topic and queue may become folders of the store.
 
 Answers: what is wrong with a name or a number, whether a request brings it, a property of a stored
 message, a record of the log or the name of a folder. Nothing of a record protects its topic, so one

@@ -1,4 +1,4 @@
-"""How the store is found again, from its bytes alone.
+"""Recovery of the message store, from its bytes alone.
 
 The commit log is read; it ends where the first bad record begins. Consume queues are made to agree
 with it: missing entries are added, entries behind the end are dropped. A clean stop makes it

@@ -1,4 +1,4 @@
-"""A run: messages that go to one queue together. One message alone is a run of one.
+"""Message run: messages that go to one queue together. One alone is a run of one.
 
 Values only, so that a message of many costs its bytes and not a dozen objects: the messages of a
 batch, or sends that arrived in one piece of the stream. Must not know: files, requests. Read on:
@@ -18,7 +18,7 @@ _TAGS = Prop.TAGS.encode()
 
 
 @define(slots=True, eq=False)
-class Run:
+class MessageRun:
     """At least one message for one queue.
 
     Their properties ask the broker for nothing: they hold no request for a delay and nothing else
@@ -100,7 +100,7 @@ class Arrivals:
     queue_offset: int
     entries: list[tuple[int, int, int]]
     store_timestamp: int
-    source: InnerMessage | Run | None = None
+    source: InnerMessage | MessageRun | None = None
 
     def has(self, from_offset: int, codes: frozenset[int] | None) -> bool:
         """Whether a message lies at or behind a queue offset and has one of the tags codes.

@@ -1,4 +1,4 @@
-"""How large the files of this store are.
+"""File sizes of a store.
 
 Files that exist decide; a setting that was changed and disagrees is a ``ConfigError``, so that a
 store is never opened with wrong sizes. A memory store without settings gets small files. Must not

@@ -1,4 +1,4 @@
-"""How messages are found again: the reading half of the message store.
+"""Reading half of the message store: how messages are found again.
 
 Must not know: how they came in. Read on: ``pull.py`` for the rules of a pull, ``key_index.py``
 for keys, ``message_store.py`` for the other half.

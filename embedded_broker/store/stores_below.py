@@ -1,4 +1,4 @@
-"""Which stores lie in a directory that is none itself, such as the one of a cluster.
+"""Stores below a directory that is none itself, such as the one of a cluster.
 
 Answers: what an error names beside "no store". Must not know: what is in a store. Read on:
 ``embedded_broker/lifecycle/repair.py``, ``embedded_broker/inspector/reader.py``.

@@ -1,4 +1,4 @@
-"""When topics, groups and offsets reach their files, and how they come back.
+"""Files of the tables: when topics, groups and offsets are saved, and how they come back.
 
 RocketMQ's ConfigManager files under `config/`: topics.json and subscriptionGroup.json soon after a
 change, consumerOffset.json every flushConsumerOffsetInterval in which something was committed, all
@@ -152,11 +152,13 @@ class TableFiles:
         self,
         table: Table,
         path: str,
-        wait_ms: int = SOON_MS,
+        wait_ms: int | None = None,
         before: Callable[[], None] = _nothing,
     ) -> bool:
         """Load a table from its file; from now on it is saved `wait_ms` after a change.
 
+        None is for one that the original saves before it answers who caused the change: it is saved
+        soon, and by `begin_saves`, too.
         `before` is called each time before the file is written, outside the door; a save whose
         `before` raises `StoreError` is tried again.
 
@@ -164,7 +166,7 @@ class TableFiles:
         generation of the file can be read.
         """
         stored = JsonConfigFile(self._fs, path, key=table.document_key)
-        file = self._files[path] = _TableFile(table, stored, before)
+        file = self._files[path] = _TableFile(table, stored, before, is_urgent=wait_ms is None)
         found = file.load(skip_damage=self._skip_damage)
         if stored.problem is not None:
             self._note(stored.problem)
@@ -184,7 +186,7 @@ class TableFiles:
 
         def schedule() -> None:
             # A large file takes long to write: this way it is a twentieth of the time.
-            wait = max(wait_ms, file.entries // ENTRIES_IN_A_MS)
+            wait = max(SOON_MS if wait_ms is None else wait_ms, file.entries // ENTRIES_IN_A_MS)
             self._session.after(wait, save, "save of " + path)
 
         table.on_changed = schedule
@@ -205,10 +207,13 @@ class TableFiles:
         problems = (file.table.unsaved for file in self._files.values())
         return next((one for one in problems if one is not None), None)
 
-    def begin_save(self, path: str) -> Callable[[], None]:
-        """Make a table's document; what is returned writes it, and what waits. Under the door."""
-        file = self._files[path]
-        return file.begin() if file.table.changed or file.is_being_written else _nothing
+    def begin_saves(self) -> list[Callable[[], None]]:
+        """Make the documents of urgent tables; what is returned writes them. Under the door."""
+        return [
+            file.begin()
+            for file in self._files.values()
+            if file.is_urgent and (file.table.changed or file.is_being_written)
+        ]
 
     def documents(self) -> dict[str, Any]:
         """Give what each file would hold now, by path. Under the door."""
@@ -218,8 +223,11 @@ class TableFiles:
 class _TableFile:
     """One table and its file."""
 
-    def __init__(self, table: Table, file: JsonConfigFile, before: Callable[[], None]) -> None:
+    def __init__(
+        self, table: Table, file: JsonConfigFile, before: Callable[[], None], *, is_urgent: bool
+    ) -> None:
         self.table = table
+        self.is_urgent = is_urgent
         self._before = before
         self._file = file
         self._writing = Lock()

@@ -1,4 +1,4 @@
-"""One peer of the broker, whichever wire it came over.
+"""Peer: one client of the broker, whichever wire it came over.
 
 Answers: what the broker may know about who is asking. Must not know: sockets, frames, requests.
 Read on: ``embedded_broker/remoting/requests.py`` for a peer that is reached by frames.
@@ -47,11 +47,9 @@ class Peer(ABC):
     """A connected peer: its number and its addresses.
 
     ``client_id`` is empty until a heartbeat names it. ``closed`` turns true once and stays.
-    ``is_own`` is true for the test itself, which is answered by a paused broker too.
     ``mailbox`` is what a client of this process is known by, None for one that came over TCP.
     """
 
-    is_own = False
     mailbox: object = None
     asks_always = True
     """Whether a consumer asks for messages all the time, or only when its program wants some."""

@@ -1,4 +1,4 @@
-"""What happens to a message that asks to arrive later, before it is stored.
+"""Admission of delayed messages: what happens to one before it is stored.
 
 Answers: is the request allowed, and where does the message go instead of its topic: into the
 timer topic with its wheel slot noted, or into the topic of the delay levels. Must not know: files,

@@ -1,4 +1,4 @@
-"""How a pending timer is given another time.
+"""Change of a pending timer to another time.
 
 Answers: what is stored when a timer is recalled, or moved to another time, in either engine. Must
 not know: requests, connections, and what an engine makes of it. A recall stores a mark that removes

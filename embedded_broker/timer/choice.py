@@ -1,4 +1,4 @@
-"""Which timer engine a broker gets, and whether its store allows that.
+"""Choice of the timer engine, and whether a store allows it.
 
 Answers: the wheel or the sliced engine, by the option timerEngine. Each keeps what waits in its own
 topic and files and reads nothing of the other's. So a store in which timers of the other engine

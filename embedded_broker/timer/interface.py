@@ -1,4 +1,4 @@
-"""What the rest of the broker knows of its timers: one engine, whichever it is.
+"""Interface of timer engines: what the rest of the broker knows of its timers.
 
 Answers: which calls an engine offers to the node that runs it, to the views and to the handlers,
 and what all engines do alike: how timers are counted, listed, taken back and moved. Two engines

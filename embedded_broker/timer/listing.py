@@ -42,7 +42,7 @@ class TimerKind(Enum):
     """A message that a consumer could not handle and that waits for its next try."""
 
 
-class Place(NamedTuple):
+class ListPosition(NamedTuple):
     """Where a timer stands among all: two that are due at once go by their first arrival."""
 
     due_ms: int
@@ -71,9 +71,9 @@ class Pending:
         return self.properties.get(Prop.REAL_TOPIC, "")
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ListPosition:
         """Where it stands among all."""
-        return Place(self.due_ms, self.root)
+        return ListPosition(self.due_ms, self.root)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -137,7 +137,7 @@ class Pending:
         return int(text) if text.isdecimal() else 0
 
 
-BEFORE_ALL: Final = Place(-1, -1)
+BEFORE_ALL: Final = ListPosition(-1, -1)
 
 
 @frozen(kw_only=True)
@@ -151,7 +151,7 @@ class Wanted:
     before_ms: int = NEVER_MS
     kinds: frozenset[TimerKind] | None = None
     limit: int = 100
-    after: Place = BEFORE_ALL
+    after: ListPosition = BEFORE_ALL
 
     def goes_to(self, topic: str) -> bool:
         """Say whether timers that go to this topic are asked for."""

@@ -1,4 +1,4 @@
-"""How many timers wait, by topic, and within which time.
+"""Timer metrics: how many timers wait, by topic, and within which time.
 
 Answers: the counts behind `broker.timers.count()` and request GET_TIMER_METRICS. Must not know:
 engines. The counts by topic live in `config/timermetrics` (one line of JSON, with the previous

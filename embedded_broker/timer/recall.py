@@ -1,4 +1,4 @@
-"""How a pending timer is taken back.
+"""Recall of a pending timer.
 
 Answers: which timers of an id wait, which of them a recall hits, and what the delete mark looks
 like that removes them: a message of the engine's topic that goes to the slot of its victim and

@@ -1,4 +1,4 @@
-"""What a message of the timer topic says: where it wants to go, when, and what it removes.
+"""Timer request: what a message of the timer topic says, where to, when, what it removes.
 
 Answers: how the properties that admission wrote, and those of rolled copies and delete marks, are
 read back. Pure; must not know: files or clocks. A message that cannot be read is no timer: it is

@@ -1,4 +1,4 @@
-"""Timers that came together: accepted, stored and entered into the wheel as one run.
+"""Run of timers that came together: accepted, stored and entered into the wheel as one.
 
 Answers: which sends differ in nothing but UNIQ_KEY, time and place, so that what admission makes of
 one of them is known for all. Nothing of its rules is written here: one sample goes through it, and
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from attrs import define
 
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.run import Run
+from embedded_broker.store.run import MessageRun
 from embedded_broker.timer.admission import Admission, timer_tail
 from rocketmq_py.protocol.delay import DelayKind
 from rocketmq_py.protocol.tag_hash import tags_code
@@ -48,7 +48,7 @@ class TimedShape(NamedTuple):
 
 
 @define(slots=True, eq=False, kw_only=True)
-class TimerRun(Run):
+class TimerRun(MessageRun):
     """Messages for the timer topic: timers and no marks, none of which was rolled or moved.
 
     The lists are their slots and real topics.

@@ -1,4 +1,4 @@
-"""One service of a timer engine, as it is held and looked at.
+"""Timer service as a test holds it: paused, resumed, looked at.
 
 Answers: what the stages of both engines have in common. Nothing runs by itself: an engine steps
 its stages. Must not know: what any of them does, or which engine it belongs to. Read on:

@@ -1,4 +1,4 @@
-"""What an engine does now and then: revise counts, remove old log files, say how far it is.
+"""Upkeep of an engine: revise counts, remove old log files, say how far it is.
 
 Answers: which of it is due, and what it costs under the door. Must not know: who calls: times are
 given, `embedded_broker/lifecycle/node.py` asks on the session clock. After

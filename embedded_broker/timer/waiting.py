@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from itertools import compress
 from typing import Final, TypeAlias
 
-from embedded_broker.timer.listing import Place, Wanted
+from embedded_broker.timer.listing import ListPosition, Wanted
 
 _CHUNK: Final = 512
 _PART_LEAST: Final = 16
@@ -107,7 +107,9 @@ class WaitingIndex:
                 column.extend(more)
             del self._lasts[number]
 
-    def part(self, wanted: Wanted, after: Place, before_ms: int) -> tuple[list[Row], Place]:
+    def part(
+        self, wanted: Wanted, after: ListPosition, before_ms: int
+    ) -> tuple[list[Row], ListPosition]:
         """Give the next timers behind a place that go to the topics asked for, and where they end.
 
         At most a chunk, and none is read. What is left is behind the second place; nothing is when
@@ -115,11 +117,13 @@ class WaitingIndex:
         """
         number, at = self._find((after.due_ms, after.root + 1))
         if number == len(self._chunks):
-            return [], max(after, Place(before_ms, -1))
+            return [], max(after, ListPosition(before_ms, -1))
         dues, roots, offsets, topics = self._chunks[number]
         end = bisect_left(dues, before_ms, at, min(len(dues), at + max(wanted.limit, _PART_LEAST)))
         is_over = end < len(dues) and dues[end] >= before_ms
-        end_place = Place(before_ms, -1) if is_over else Place(dues[end - 1], roots[end - 1])
+        end_place = (
+            ListPosition(before_ms, -1) if is_over else ListPosition(dues[end - 1], roots[end - 1])
+        )
         fits = {topic: wanted.goes_to(self._topics[topic]) for topic in {*topics[at:end]}}
         names = map(self._topics.__getitem__, topics[at:end])
         columns = dues[at:end], roots[at:end], offsets[at:end], names

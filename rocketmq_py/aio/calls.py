@@ -54,7 +54,7 @@ Begin: TypeAlias = Callable[[Waiting, int], Future[Result]]
 """Begins a call that has so many milliseconds left, and lets ``Waiting`` know its end."""
 
 
-class Calls:
+class LoopCalls:
     """The calls of one client that are made from one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, book: Book) -> None:

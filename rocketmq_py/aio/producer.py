@@ -14,7 +14,7 @@ from typing import ClassVar, Final, NoReturn, Self, overload
 
 from attrs import define, field, setters
 
-from rocketmq_py.aio.calls import Calls, Waiting
+from rocketmq_py.aio.calls import LoopCalls, Waiting
 from rocketmq_py.aio.checks import Checks, TransactionCheck
 from rocketmq_py.aio.engine import ThreadedProducer, takes_long
 from rocketmq_py.aio.home import Home, running_loop, to_its_end
@@ -92,7 +92,7 @@ class Producer(ProducerConfig):
             self, lambda: self.producer_group, self._topics, self._rpc_hooks, self._fix
         )
         self._home = Home(self)
-        self._calls: Calls | None = None
+        self._calls: LoopCalls | None = None
         self._checks: Checks | None = None
 
     # --- life ------------------------------------------------------------------------------
@@ -346,14 +346,16 @@ class Producer(ProducerConfig):
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _here(self) -> Calls:
+    def _here(self) -> LoopCalls:
         """Give the calls of this loop; whatever forbids calls here is raised."""
         calls = self._calls
         if calls is not None and calls.loop is running_loop():
             return calls
         self._threaded.check_running()
         loop = self._home.take()
-        calls = self._calls = Calls(loop, self._threaded.open_book("awaited calls", loop.is_closed))
+        calls = self._calls = LoopCalls(
+            loop, self._threaded.open_book("awaited calls", loop.is_closed)
+        )
         if self.transaction_check is not None:
             self._checks = Checks(self.transaction_check, self._threaded, calls.outcomes)
             self._threaded.answer_by(self._checks.ask)

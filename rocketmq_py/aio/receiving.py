@@ -133,7 +133,7 @@ class Iterating(Receiver):
 
 
 @define(eq=False)
-class _Place:
+class _RunningListener:
     """A running listener of a receiver, one of those for which the consumer's end waits."""
 
     receiver: Receiver
@@ -146,7 +146,7 @@ class _Place:
             self.receiver.workers.give_back()
 
 
-_place_here: ContextVar[_Place | None] = ContextVar("_place_here", default=None)
+_place_here: ContextVar[_RunningListener | None] = ContextVar("_place_here", default=None)
 """The place of the listener that runs here; tasks that it makes, as ``wait_for`` does, have it."""
 
 
@@ -157,7 +157,7 @@ class Listening(Receiver):
         super().__init__(outcomes, group)
         self._listener = listener
         self._faults = ApplicationFaults(_log)
-        self._tasks: dict[asyncio.Task[None], _Place] = {}
+        self._tasks: dict[asyncio.Task[None], _RunningListener] = {}
 
     def take(self, delivery: core.Delivery) -> None:
         """Hold its place, and begin on the loop's thread."""
@@ -169,7 +169,7 @@ class Listening(Receiver):
         if self.is_closed:
             self.workers.give_back()
             return
-        place = _Place(self)
+        place = _RunningListener(self)
         task = self.outcomes.loop.create_task(self._handle(delivery, place))
         self._tasks[task] = place  # the loop itself keeps no task alive
         task.add_done_callback(self._ended)
@@ -183,7 +183,7 @@ class Listening(Receiver):
         if place is not None and place.receiver is self:
             place.give_back()
 
-    async def _handle(self, delivery: core.Delivery, place: _Place) -> None:
+    async def _handle(self, delivery: core.Delivery, place: _RunningListener) -> None:
         _place_here.set(place)
         self.handler_tasks.begin(self.group)
         handed = Delivery(delivery, self.outcomes)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from types import TracebackType
 
-from rocketmq_py.aio.calls import Calls, Waiting
+from rocketmq_py.aio.calls import LoopCalls, Waiting
 from rocketmq_py.aio.engine import ThreadedProducer
 from rocketmq_py.errors import IllegalStateError, RocketMQError, SendFailedError
 from rocketmq_py.message import Message
@@ -24,7 +24,7 @@ class Transaction:
 
     def __init__(
         self,
-        here: Callable[[], Calls],
+        here: Callable[[], LoopCalls],
         threaded: ThreadedProducer,
         message: Message,
         timeout_ms: int,

@@ -42,7 +42,7 @@ from rocketmq_py.client.queue_sends import (
 from rocketmq_py.client.recalling import recall_question
 from rocketmq_py.client.topic_questions import (
     Bounds,
-    Place,
+    TopicAtBroker,
     ask_bounds,
     broker_names,
     figures_of,
@@ -69,7 +69,7 @@ from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.protocol.sysflag import without_compression
 from rocketmq_py.send_result import MessageQueue
-from rocketmq_py.transport.runs import Run
+from rocketmq_py.transport.runs import RequestRun
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 PULL_TIMEOUT_MS = 3_000
@@ -224,7 +224,7 @@ class QueueAccess(Caller):
         """
         routes = self.read_queues_of(topics)
         places = [
-            Place(topic, broker_name)
+            TopicAtBroker(topic, broker_name)
             for topic, queues in routes.items()
             if not isinstance(queues, RocketMQError)
             for broker_name in self.broker_names(topic)
@@ -262,12 +262,16 @@ class QueueAccess(Caller):
         self, topics: Iterable[str], broker_name: str
     ) -> Future[dict[str, Bounds | RocketMQError]]:
         """Ask as `bounds_of` does, without waiting; the future has what that returns."""
-        asked = self._ask_bounds([Place(topic, broker_name) for topic in topics])
+        asked = self._ask_bounds([TopicAtBroker(topic, broker_name) for topic in topics])
         return mapped(asked, lambda found: {place.topic: one for place, one in found.items()})
 
-    def _ask_bounds(self, places: Iterable[Place]) -> Future[dict[Place, Bounds | RocketMQError]]:
+    def _ask_bounds(
+        self, places: Iterable[TopicAtBroker]
+    ) -> Future[dict[TopicAtBroker, Bounds | RocketMQError]]:
         """Ask for the bounds of topics at brokers."""
-        wire = {place: Place(self._wire(place.topic), place.broker_name) for place in places}
+        wire = {
+            place: TopicAtBroker(self._wire(place.topic), place.broker_name) for place in places
+        }
         known = self._instance.routes.subscribe_queues
         asked = ask_bounds(self._asker, wire.values(), known, self._timeout_ms)
         return mapped(
@@ -470,7 +474,7 @@ class QueueAccess(Caller):
         )
         result: Future[PulledRun] = Future()
 
-        def ended(calls: Run) -> None:
+        def ended(calls: RequestRun) -> None:
             self._asker.look_after_all(calls.outcomes, queue.topic)
             if result.set_running_or_notify_cancel():  # else the caller gave up
                 result.set_result(PulledRun(offsets, queue.topic, asked, calls.outcomes))
@@ -547,7 +551,7 @@ class QueueAccess(Caller):
             told(RunOutcome(run.queue, topic, "", ()))
             return
 
-        def ended(calls: Run) -> None:
+        def ended(calls: RequestRun) -> None:
             self._asker.look_after_all(calls.outcomes, topic)
             outcomes = with_refused(calls.outcomes, refused)
             told(RunOutcome(run.queue, topic, address, outcomes))

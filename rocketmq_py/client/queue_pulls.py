@@ -19,7 +19,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
 from rocketmq_py.protocol.header_form import HeaderForm
 from rocketmq_py.send_result import MessageQueue
-from rocketmq_py.transport.runs import Outcome, Run
+from rocketmq_py.transport.runs import Outcome, RequestRun
 
 _GAP = "queueOffset"
 
@@ -87,9 +87,12 @@ def pull_of(
 
 
 def pull_calls(
-    queue: MessageQueue, offsets: Sequence[int], ended: Callable[[Run], None], **fields: object
-) -> Run:
+    queue: MessageQueue,
+    offsets: Sequence[int],
+    ended: Callable[[RequestRun], None],
+    **fields: object,
+) -> RequestRun:
     """Make the calls of pulls that differ in where they begin; ``ended`` has their outcomes."""
     first = queue_request(RequestCode.PULL_MESSAGE, queue, queue_offset=offsets[0], **fields)
     form = HeaderForm.of(first.code, first.ext_fields, _GAP)
-    return Run(form, [str(offset) for offset in offsets], [b""] * len(offsets), ended)
+    return RequestRun(form, [str(offset) for offset in offsets], [b""] * len(offsets), ended)

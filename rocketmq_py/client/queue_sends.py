@@ -31,7 +31,7 @@ from rocketmq_py.protocol.headers.send import (
 )
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.send_result import MessageQueue, SendStatus
-from rocketmq_py.transport.runs import Outcome, Run
+from rocketmq_py.transport.runs import Outcome, RequestRun
 
 
 @frozen
@@ -191,12 +191,12 @@ def with_refused(
 
 
 def calls_of(
-    run: SendRun, group: str, topic: str, ended: Callable[[Run], None], *, unit_mode: bool
-) -> Run:
+    run: SendRun, group: str, topic: str, ended: Callable[[RequestRun], None], *, unit_mode: bool
+) -> RequestRun:
     """Make the calls of a run; ``ended`` has their outcomes."""
     fields = _fields_of(run, group, topic, "", unit_mode=unit_mode)
     form = HeaderForm.of(_code_of(run), fields, PROPERTIES_SHORT)
-    return Run(form, run.properties, run.bodies, ended)
+    return RequestRun(form, run.properties, run.bodies, ended)
 
 
 def send_of(run: SendRun, group: str, topic: str, *, unit_mode: bool) -> Question[RawSend]:

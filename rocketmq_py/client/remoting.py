@@ -27,7 +27,7 @@ from rocketmq_py.protocol.codes import FLAG_ONEWAY, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport.calls import Done
 from rocketmq_py.transport.channel import Channel, future_of
-from rocketmq_py.transport.runs import Run
+from rocketmq_py.transport.runs import RequestRun
 
 if TYPE_CHECKING:
     from rocketmq_py.client.namespaces import Namespace
@@ -163,7 +163,7 @@ class Remoting:
             calls.append(_Call(self, address, command, deadline, used, done, channel))
         channel.begin_many(commands, _left_ms(deadline), calls)
 
-    def begin_run(self, address: str, run: Run, timeout_ms: float) -> None:
+    def begin_run(self, address: str, run: RequestRun, timeout_ms: float) -> None:
         """Make the calls of a run with one write; it is ended when each has its outcome.
 
         Raises, instead of ending it, what `invoke` raises before something is written.
@@ -177,7 +177,11 @@ class Remoting:
         channel.begin_run(run, _left_ms(deadline))
 
     def _end_run(
-        self, channel: Channel, deadline: float, ended: Callable[[Run], None], run: Run
+        self,
+        channel: Channel,
+        deadline: float,
+        ended: Callable[[RequestRun], None],
+        run: RequestRun,
     ) -> None:
         """End a run, after what was answered by GO_AWAY went once more, each by itself."""
         run.ended = ended

@@ -47,7 +47,7 @@ Bounds: TypeAlias = dict[MessageQueue, QueueBounds]
 _End: TypeAlias = tuple[MessageQueue, Callable[[MessageQueue], Question[int]]]
 
 
-class Place(NamedTuple):
+class TopicAtBroker(NamedTuple):
     """A topic at one of its brokers."""
 
     topic: str
@@ -96,10 +96,10 @@ def _bounds(answer: RemotingCommand, _: str) -> Bounds | None:
 
 def ask_bounds(
     asker: Asker,
-    places: Iterable[Place],
+    places: Iterable[TopicAtBroker],
     known: Callable[[str], Iterable[MessageQueue] | None],
     timeout_ms: float,
-) -> Future[dict[Place, Bounds | RocketMQError]]:
+) -> Future[dict[TopicAtBroker, Bounds | RocketMQError]]:
     """Ask for the bounds of topics at brokers, side by side.
 
     A broker that does not tell them is asked queue by queue (30, 31), about the queues that are
@@ -108,8 +108,8 @@ def ask_bounds(
     questions = {place: bounds_at(*place) for place in places}
 
     def complete(
-        told: dict[Place, Bounds | RocketMQError | None],
-    ) -> Future[dict[Place, Bounds | RocketMQError]]:
+        told: dict[TopicAtBroker, Bounds | RocketMQError | None],
+    ) -> Future[dict[TopicAtBroker, Bounds | RocketMQError]]:
         queues = {
             place: [one for one in known(place.topic) or () if one.broker_name == place.broker_name]
             for place, answer in told.items()

@@ -12,7 +12,7 @@ from typing import Protocol
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport.calls import Done
-from rocketmq_py.transport.runs import Run
+from rocketmq_py.transport.runs import RequestRun
 
 
 class Channel(Protocol):
@@ -66,7 +66,7 @@ class Channel(Protocol):
         Raises only before anything is written: closed, or too many calls in flight.
         """
 
-    def begin_run(self, run: Run, timeout_ms: float) -> None:
+    def begin_run(self, run: RequestRun, timeout_ms: float) -> None:
         """Make the calls of a run with one write; it takes the outcome of each.
 
         Raises only before anything is written, as `begin_many` does.

@@ -20,7 +20,7 @@ from rocketmq_py.transport.io_thread import IoThread
 Connected = Callable[[socket.socket | None, OSError | None], None]
 """Takes the outcome of a try, exactly once, on any thread: a connected socket or an error."""
 
-Place = tuple[int, tuple[str | int | bytes, ...]]
+ConnectTarget = tuple[int, tuple[str | int | bytes, ...]]
 """Family and socket address."""
 
 
@@ -44,7 +44,7 @@ class Connecting:
         self._lock = threading.Lock()
         self._schedule = schedule
         self._sock: socket.socket | None = None
-        self._places: list[Place] = []
+        self._places: list[ConnectTarget] = []
         self._limit: Handle | None = None
         self._over = False
         try:
@@ -74,7 +74,7 @@ class Connecting:
         if self._sock is not None:
             self._sock.close()
 
-    def _look_up(self, flags: int) -> list[Place]:
+    def _look_up(self, flags: int) -> list[ConnectTarget]:
         found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=flags)
         return [(family, place) for family, _, _, _, place in found]
 

@@ -16,7 +16,7 @@ from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport.calls import Call, CallTable, Done, Schedule
 from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.inproc import InprocConnection, InprocServer, LocalClient
-from rocketmq_py.transport.runs import Run
+from rocketmq_py.transport.runs import RequestRun
 
 
 def connect(
@@ -116,7 +116,7 @@ class InprocChannel:
             except RocketMQError as error:
                 done(None, error)
 
-    def begin_run(self, run: Run, timeout_ms: float) -> None:
+    def begin_run(self, run: RequestRun, timeout_ms: float) -> None:
         """Call one by one, as `begin_many` does."""
         self.begin_many(run.commands(), timeout_ms, run.dones())
 

@@ -28,7 +28,7 @@ is none."""
 _OPEN = RocketMQError("no outcome yet")
 
 
-class Run(Call):
+class RequestRun(Call):
     """Requests of one form, which differ in one field and the body.
 
     ``ended`` is called once, when each of them has its outcome, on any thread; it must not block.
@@ -41,7 +41,7 @@ class Run(Call):
         form: HeaderForm,
         values: Sequence[str],
         bodies: Sequence[Buffer],
-        ended: Callable[["Run"], None],
+        ended: Callable[["RequestRun"], None],
     ) -> None:
         average = sum(map(len, bodies)) // max(1, len(bodies))
         super().__init__(None, average if average >= BIG_BODY else 0)
@@ -135,12 +135,12 @@ class Run(Call):
 def take_answers(calls: CallTable, frames: Sequence[Frame]) -> list[Frame]:
     """Give runs the answers that say success, and return the frames that are something else."""
     rest: list[Frame] = []
-    closed: dict[Run, int] = {}
+    closed: dict[RequestRun, int] = {}
     for frame in frames:
         kind, header, _ = frame
         opaque = opaque_of_success(header) if kind == SerializeType.JSON else None
         run = None if opaque is None else calls.find(opaque)
-        if opaque is None or not isinstance(run, Run):
+        if opaque is None or not isinstance(run, RequestRun):
             rest.append(frame)
         elif calls.pop(opaque) is not None:  # else its time is over this very moment
             run.outcomes[run.number_of(opaque)] = frame

@@ -30,7 +30,7 @@ from rocketmq_py.transport.calls import LET_GO_S, NEVER, PROMPT_MS, Call, CallTa
 from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.io_thread import IoThread
 from rocketmq_py.transport.outbox import Frame, Outbox
-from rocketmq_py.transport.runs import Run, take_answers
+from rocketmq_py.transport.runs import RequestRun, take_answers
 
 if TYPE_CHECKING:
     from rocketmq_py.transport.tls import TlsSocket
@@ -204,7 +204,7 @@ class TcpChannel:
             raise
         self._calls.limit(calls, timeout_ms, now)
 
-    def begin_run(self, run: Run, timeout_ms: float) -> None:
+    def begin_run(self, run: RequestRun, timeout_ms: float) -> None:
         """Make the calls of a run with one write."""
         self.last_used = now = monotonic()
         with self._lock:

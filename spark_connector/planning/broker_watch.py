@@ -21,7 +21,13 @@ from rocketmq_py.clock import monotonic
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, find_topics
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
-from spark_connector.servers.back_off import PATIENCE_S, RECHECK_S, BackOff, Place, in_background
+from spark_connector.servers.back_off import (
+    PATIENCE_S,
+    RECHECK_S,
+    BackOff,
+    TopicBroker,
+    in_background,
+)
 
 _log = logging.getLogger("spark_connector")
 
@@ -33,7 +39,7 @@ HURRIED_S = 0.005
 
 _Routes = dict[str, list[str] | RocketMQError]
 """The brokers of each topic, or why they are not known."""
-_Said = list[tuple[Place, Bounds | RocketMQError, float]]
+_Said = list[tuple[TopicBroker, Bounds | RocketMQError, float]]
 """What a broker said of a topic, and when."""
 
 
@@ -48,17 +54,17 @@ class Watch:
     def __init__(self, access: QueueAccess, options: ReadOptions) -> None:
         self.bounds: Bounds = {}
         self.last_seen: Bounds = {}
-        self.queues: dict[Place, int] = {}
+        self.queues: dict[TopicBroker, int] = {}
         self.asked_at: float | None = None
         self._access = access
         self._options = options
-        self._there: dict[Place, Bounds] = {}
+        self._there: dict[TopicBroker, Bounds] = {}
         self._brokers: dict[str, list[str]] = {}
         self._routes: Future[_Routes] | None = None
         self._routes_at: float | None = None
         self._wait_s = options.offset_poll_interval_ms / 1000
         self._away = BackOff()
-        self._met: set[Place] = set()
+        self._met: set[TopicBroker] = set()
         self._looks: dict[str, Future[_Said]] = {}
         self._patience_s = PATIENCE_S
         self._recheck_s = RECHECK_S
@@ -67,7 +73,7 @@ class Watch:
         self._is_hurried = False
         self._assigned = options.subscription.assigned
 
-    def take(self, bounds: Bounds, queues: dict[Place, int]) -> None:
+    def take(self, bounds: Bounds, queues: dict[TopicBroker, int]) -> None:
         """Use bounds and numbers of queues, asked for elsewhere; what is under way is older."""
         self._looks.clear()
         self.queues = queues
@@ -251,7 +257,7 @@ class Watch:
         return self._note(said)
 
     def _note(self, said: _Said) -> bool:
-        answered: dict[Place, Bounds] = {}
+        answered: dict[TopicBroker, Bounds] = {}
         silent: set[str] = set()
         for (topic, broker), answer, at in said:
             self._met.add((topic, broker))
@@ -282,13 +288,13 @@ class Watch:
             return True
         return False
 
-    def _count(self, answered: Mapping[Place, Bounds]) -> None:
+    def _count(self, answered: Mapping[TopicBroker, Bounds]) -> None:
         """Note how many queues there are; the same mapping stays while that does not change."""
         counts = {place: len(bounds) for place, bounds in answered.items()}
         if any(self.queues.get(place, 0) != count for place, count in counts.items()):
             self.queues = {place: count for place, count in (self.queues | counts).items() if count}
 
-    def _change(self, place: Place, bounds: Bounds) -> bool:
+    def _change(self, place: TopicBroker, bounds: Bounds) -> bool:
         """Use what a broker said of a topic now; say whether it is anything new."""
         before = self._there.get(place, {})
         if bounds == before:

@@ -12,13 +12,15 @@ from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.broker_watch import Watch
 from spark_connector.planning.giving_up import give_up, missing, refused
 from spark_connector.planning.start_places import is_topic_subscribed
-from spark_connector.servers.back_off import Place
+from spark_connector.servers.back_off import TopicBroker
 
-Lacking = dict[Place, str]
+Lacking = dict[TopicBroker, str]
 """What is not there, in words: a broker of a topic, or under no broker some of its queues."""
 
 
-def lacking(options: ReadOptions, topics: Iterable[str], queues: Mapping[Place, int]) -> Lacking:
+def lacking(
+    options: ReadOptions, topics: Iterable[str], queues: Mapping[TopicBroker, int]
+) -> Lacking:
     """Return what the options require and nobody has.
 
     ``topics`` are those that the read has, ``queues`` how many each broker has of each.
@@ -48,13 +50,13 @@ class RequiredQueues:
     def __init__(self, watch: Watch, options: ReadOptions) -> None:
         self._watch = watch
         self._options = options
-        self._since: dict[Place, float] = {}
-        self._told: set[Place] = set()
+        self._since: dict[TopicBroker, float] = {}
+        self._told: set[TopicBroker] = set()
         self._last: tuple[tuple[object, ...], Lacking] | None = None
         subscription = options.subscription
         self._named = {*subscription.topics, *(one.topic for one in subscription.assigned or ())}
 
-    def note_told(self, places: Iterable[Place]) -> None:
+    def note_told(self, places: Iterable[TopicBroker]) -> None:
         """Say no more of what the user has heard of when the stream began."""
         self._told.update(places)
 
@@ -69,7 +71,7 @@ class RequiredQueues:
         away = self._lacking()
         self._since = {place: since for place, since in self._since.items() if place in away}
         self._told.intersection_update(away)
-        over: dict[Place, float] = {}
+        over: dict[TopicBroker, float] = {}
         for place in away.keys() - self._told:
             since = self._since.setdefault(place, self._watch.asked_at or monotonic())
             end = since + self._options.missing_queue_grace_ms / 1000
@@ -90,12 +92,12 @@ class RequiredQueues:
             self._last = state, lacking(self._options, topics, watch.queues)
         return self._last[1]
 
-    def _brokers(self, place: Place) -> list[str]:
+    def _brokers(self, place: TopicBroker) -> list[str]:
         """Return the brokers that may have what is lacking, as far as anybody knows them."""
         topic, broker = place
         return [broker] if broker else self._watch.brokers_of(topic)
 
-    def _ask_once_more(self, place: Place, over: float) -> None:
+    def _ask_once_more(self, place: TopicBroker, over: float) -> None:
         topic, broker = place
         self._watch.ask_once_more(topic, broker, over)  # of no broker: for the route
         if not broker:

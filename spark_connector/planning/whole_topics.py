@@ -27,7 +27,7 @@ from spark_connector.planning.start_places import (
 )
 from spark_connector.servers.access import is_transient
 from spark_connector.servers.asking import retrying_all
-from spark_connector.servers.back_off import Place
+from spark_connector.servers.back_off import TopicBroker
 
 _log = logging.getLogger("spark_connector")
 
@@ -47,7 +47,7 @@ class Look:
 
     bounds: Bounds = field(factory=dict)
     brokers: dict[str, set[str]] = field(factory=dict)
-    queues: dict[Place, int] = field(factory=dict)
+    queues: dict[TopicBroker, int] = field(factory=dict)
     expected: set[MessageQueue] = field(factory=set)
     failed: dict[str, RocketMQError] = field(factory=dict)
     unknown: dict[str, NoRouteError] = field(factory=dict)

@@ -20,7 +20,7 @@ RECHECK_S = 0.02
 """The same for one that did not; its answer is found at the next look."""
 BACK_OFF_MOST_S = 30.0
 
-Place = tuple[str, str]
+TopicBroker = tuple[str, str]
 """Topic and broker; no topic means whatever is asked of the broker, no broker the topic's route."""
 
 _T = TypeVar("_T")
@@ -49,24 +49,24 @@ class BackOff:
     """What failed and is left alone for a while, longer each time, and how it failed last."""
 
     def __init__(self) -> None:
-        self._failed: dict[Place, tuple[RocketMQError, float, float]] = {}
+        self._failed: dict[TopicBroker, tuple[RocketMQError, float, float]] = {}
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: TopicBroker) -> bool:
         """Whether the place is not to be asked yet."""
         if place not in self._failed:
             return False
         _, at, pause = self._failed[place]
         return monotonic() < at + pause
 
-    def failed(self, place: Place, error: RocketMQError, at: float) -> None:
+    def failed(self, place: TopicBroker, error: RocketMQError, at: float) -> None:
         """Leave the place, which failed ``at``, alone for twice as long as the last time."""
         _, _, pause = self._failed.get(place, (None, 0.0, 0.5))
         self._failed[place] = error, at, min(2 * pause, BACK_OFF_MOST_S)
 
-    def clear(self, place: Place) -> None:
+    def clear(self, place: TopicBroker) -> None:
         """Ask the place again: it has answered."""
         self._failed.pop(place, None)
 
-    def last(self, place: Place) -> tuple[RocketMQError, float] | None:
+    def last(self, place: TopicBroker) -> tuple[RocketMQError, float] | None:
         """Return how the place failed and when it was asked last, None when it answered."""
         return self._failed[place][:2] if place in self._failed else None

@@ -76,7 +76,7 @@ HOMES = {
 INNER = {
     *("Buffer", "Frame"),
     *("Lane", "Outcomes", "Plan", "Settle", "Settlement"),
-    *("Calls", "EndTransactionRequestHeader", "Halves", "ThreadedProducer"),
+    *("LoopCalls", "EndTransactionRequestHeader", "Halves", "ThreadedProducer"),
     *("Engine", "SubscribingEngine"),
 }
 """What only the SDK passes: a `RemotingCommand`, which hooks see, is decoded from a frame, a

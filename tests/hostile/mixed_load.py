@@ -136,7 +136,7 @@ class _Load:
         """Wait until nothing that was answered waits for a save; gives the seconds it took."""
         started_ns = monotonic_ns()
         parts = self._broker._parts()
-        tables = parts.offsets, parts.topics
+        tables = parts.tables.offsets, parts.tables.topics
 
         def is_saved(_: object) -> bool:
             # What a save has taken is written by the time that the flush thread has nothing left.
@@ -188,7 +188,7 @@ def look_again(store: Path, engine: _Engine, notes: Path) -> dict[str, Any]:
     promised: dict[int, int] = dict(told["promised"])
     with _broker(store, engine) as broker, _producer(broker) as producer:
         with broker._parts().door:
-            committed = broker._parts().offsets.query(GROUP, TOPIC, 0)
+            committed = broker._parts().tables.offsets.query(GROUP, TOPIC, 0)
         lost_topics = sorted({*told["topics"]} - {*broker.topics.names()})
         # Ends of transactions that found no room are asked for again, of a producer that is known.
         producer.send(Message(TOPIC, b"000000"))

@@ -98,7 +98,7 @@ class Store:
             with parts.door:
                 offsets = {
                     (str(key), int(queue)): int(offset)
-                    for key, queues in parts.offsets.to_document()["offsetTable"].items()
+                    for key, queues in parts.tables.offsets.to_document()["offsetTable"].items()
                     for queue, offset in queues.items()
                 }
             topics = {name: broker.topics[name].queues for name in names}
@@ -134,7 +134,7 @@ def make_store(kind: Kind, root: Path, *, clean: bool) -> Store:
     parts = broker._parts()
     with parts.door:
         for queue_id in range(4):
-            parts.offsets.commit(GROUP, PLAIN, queue_id, 30 + queue_id)
+            parts.tables.offsets.commit(GROUP, PLAIN, queue_id, 30 + queue_id)
     if clean:
         broker.close()
         return store

@@ -167,7 +167,7 @@ def test_a_topic_with_numbers_that_nobody_means_is_refused_with_value_and_limit(
 
     assert answer.code == 29
     assert re.search(said, answer.remark or "")
-    assert "Refused" not in broker._parts().topics
+    assert "Refused" not in broker._parts().tables.topics
 
 
 LARGE_TOPIC_CODES: dict[int, dict[str, str]] = {

@@ -85,11 +85,11 @@ with new_broker() as broker:
     parts = broker._parts()
     with parts.door:
         try:
-            parts.groups.find("G")
+            parts.tables.groups.find("G")
             parts.administration.offsets.commit("G", "T", 0, 5)
         except Exception as error:
             tell(commit=str(error))
-        tell(committed=parts.offsets.query("G", "T", 0))
+        tell(committed=parts.tables.offsets.query("G", "T", 0))
     free()
     broker.wait_for(lambda _: parts.store.health.problem is None, timeout=20)
     broker.send("T", b"there is room again")
@@ -97,7 +97,7 @@ with new_broker() as broker:
     broker.clock.advance(4000)
     tell(all=count(broker), clean=broker.recovery.clean)
     with broker._parts().door:
-        tell(committed_later=broker._parts().offsets.query("G", "T", 0))
+        tell(committed_later=broker._parts().tables.offsets.query("G", "T", 0))
 """
 
 

@@ -51,7 +51,7 @@ def test_topic_and_message_survive(tmp_path: Path, kind: str) -> None:
         WirePeer(broker.addr) as peer,
     ):
         with broker._parts().door:
-            topic = broker._parts().topics.get(TOPIC)
+            topic = broker._parts().tables.topics.get(TOPIC)
         assert topic is not None
         assert topic.read_queue_nums == topic.write_queue_nums >= 4
         assert broker.recovery is not None

@@ -67,7 +67,7 @@ def test_nothing_is_accepted_any_more_after_the_next_flush(
             assert refused.value.response_code == 14
         with pytest.raises(StoreError, match=r"topics\.json cannot be saved: .* was "):
             broker.topics.create("U")
-        parts.groups.find("G")
+        parts.tables.groups.find("G")
         with parts.door, pytest.raises(Refused, match=r"kept in memory only.* was "):
             parts.administration.offsets.commit("G", "T", 0, 1)
         assert [one.body for one in broker.messages.in_topic("T")] == stored

@@ -124,7 +124,7 @@ def test_our_producer_at_a_real_broker_and_then_our_broker_on_its_store(tmp_path
         with TransactionMQProducer(
             "Bank", transaction_listener=heir, namesrv_addr=broker.namesrv_addr
         ):
-            broker.wait_for(lambda b: b._parts().producers.members("Bank"))
+            broker.wait_for(lambda b: b._parts().tables.producers.members("Bank"))
             broker.clock.advance(30)
             broker.wait_delivered(TOPIC, 3)
         bodies = sorted(message.body for message in broker.messages.in_topic(TOPIC))

@@ -1,8 +1,8 @@
-"""`python -m tests.mutants [letter or ID ...]`: do the numbered cases notice a broken line?
+"""`python -m tests.mutants [letter, case or room ...]`: do the tests notice a broken line?
 
-Each mutant is one wrong line of the engine in a private copy of the tree; only the tests that
-carry its cases are run. Exit status 1 when one survives, when its old line is no longer there, or
-when those tests fail on the unbroken tree.
+Each mutant is one wrong line of the broker in a private copy of the tree; only the tests that it
+names are run. Exit status 1 when one survives, when its old line is no longer there, or when those
+tests fail on the unbroken tree.
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ from queue import SimpleQueue
 
 from rocketmq_py.clock import monotonic
 from tests.cases import proofs
-from tests.mutants.table import MUTANTS, Mutant
+from tests.mutants.mutant import Mutant
+from tests.mutants.table import MUTANTS
 from tests.mutants.trial import Copy, Verdict
+
+ALL_TESTS_TIMEOUT_S = 900
 
 
 def tests_of(mutants: list[Mutant]) -> dict[str, list[str]]:
-    """Tests to run for each mutant's cases, by title."""
+    """Tests to run for each mutant, by title."""
     found = proofs()
     return {
-        mutant.title: sorted({test for case in mutant.cases for test in found.get(case, [])})
+        mutant.title: sorted(
+            {test for case in mutant.cases for test in found.get(case, [])} | {*mutant.tests}
+        )
         for mutant in mutants
     }
 
@@ -43,7 +48,7 @@ def try_all(
         if not copy.uses_itself():
             raise SystemExit("the copy imports another tree: nothing was tried")
         everything = sorted({test for chosen in tests.values() for test in chosen})
-        done = copy.run(everything)
+        done = copy.run(everything, timeout_s=ALL_TESTS_TIMEOUT_S)
         copies.put(copy)
         if done.returncode:
             raise SystemExit(f"the tests fail without any mutant:\n{done.stdout[-2000:]}")
@@ -62,7 +67,7 @@ def try_all(
 def main(arguments: list[str]) -> int:
     """Try the mutants and print what became of each."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("wanted", nargs="*", help="families or cases; all by default")
+    parser.add_argument("wanted", nargs="*", help="families, cases or rooms; all by default")
     parser.add_argument("--processes", type=int, default=2)
     chosen = parser.parse_args(arguments)
 

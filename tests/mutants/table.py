@@ -1,40 +1,20 @@
-"""The mutants: one wrong line each, and the cases whose tests must notice.
+"""The mutants of the timers, by the numbered cases whose tests must notice; and all mutants.
 
-Answers: what is broken, and who is expected to see it. `old` stands exactly once in the file; a
-change of that line makes the run fail until the mutant is written anew, so that none silently
-tests nothing. Must not know: how a mutant is run.
+Must not know: how a mutant is run. Read on: ``mutant.py``; ``rooms.py`` for the rest of the broker.
 """
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from tests.cases import expand
+from tests.mutants.mutant import Mutant
+from tests.mutants.rooms import ROOMS
 
 TIMER = "embedded_broker/timer/"
 DELAY = "rocketmq_py/protocol/delay.py"
 
 
-@frozen
-class Mutant:
-    """A line of `file` and what it becomes; `cases` names the tests that are run."""
-
-    file: str
-    old: str
-    new: str
-    cases: tuple[str, ...]
-
-    @property
-    def family(self) -> str:
-        return self.cases[0].rstrip("0123456789")
-
-    @property
-    def title(self) -> str:
-        return f"{' '.join(self.cases)}: {self.file}: {self.old.strip()} -> {self.new.strip()}"
-
-
 def _mutant(cases: str, file: str, old: str, new: str) -> Mutant:
-    return Mutant(file, old, new, tuple(expand(cases)))
+    return Mutant(file, old, new, cases=tuple(expand(cases)))
 
 
 FORMATS = (
@@ -295,4 +275,5 @@ SLICED = (
     ),
 )
 
-MUTANTS = (*FORMATS, *ADMISSION, *PIPELINE, *RECALL, *RECOVERY, *LEVELS, *SLICED)
+TIMERS = (*FORMATS, *ADMISSION, *PIPELINE, *RECALL, *RECOVERY, *LEVELS, *SLICED)
+MUTANTS = (*TIMERS, *ROOMS)

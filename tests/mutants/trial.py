@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import frozen
 
 from tests.cases import ROOT
-from tests.mutants.table import Mutant
+from tests.mutants.mutant import Mutant
 
 PAGES = ("README.md", "TUTORIAL.md")
 COPIED = ("rocketmq_py", "compat", "embedded_broker", "tests", "pyproject.toml", *PAGES)
@@ -57,7 +57,7 @@ class Copy:
         """Break the line, run the tests, mend it."""
         path = self.root / mutant.file
         if not tests:
-            return Verdict(mutant, "", f"no test carries {' or '.join(mutant.cases)}")
+            return Verdict(mutant, "", f"no test for {mutant.title}")
         whole = path.read_text(encoding="utf-8") if path.exists() else ""
         found = whole.count(mutant.old)
         if found != 1:
@@ -70,11 +70,13 @@ class Copy:
         finally:
             path.write_text(whole, encoding="utf-8")
 
-    def run(self, tests: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, tests: list[str], timeout_s: float = TRIAL_TIMEOUT_S
+    ) -> subprocess.CompletedProcess[str]:
         """Run tests of the copy up to the first failure."""
         command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-rfE"]
         command += ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        command += [f"--timeout={TEST_TIMEOUT_S}", *options, *tests]
+        command += [f"--timeout={TEST_TIMEOUT_S}", *tests]
         # A mutant may have the size and the second of the line before: no byte code is kept.
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.root)}
         return subprocess.run(
@@ -84,7 +86,7 @@ class Copy:
             capture_output=True,
             text=True,
             check=False,
-            timeout=TRIAL_TIMEOUT_S,
+            timeout=timeout_s,
         )
 
     def uses_itself(self) -> bool:

@@ -152,7 +152,7 @@ def save_without_room(life: Life, disk: Disk, random: Random, checks: Counter[st
     """
     offset = random.randrange(1, 1 << 30)
     with life.parts.door:
-        life.parts.offsets.commit(GROUP, "A", 0, offset)
+        life.parts.tables.offsets.commit(GROUP, "A", 0, offset)
     disk.full_saves = random.randint(1, 8)
     life.pass_session_time(WAIT_MS)
     check_tables(disk, checks)

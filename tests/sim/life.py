@@ -148,8 +148,7 @@ class Life:
         while self._steps:
             self.step_flush()
         with self.parts.door:
-            for call in self.parts.on_close:
-                call()
+            self.parts.save_all()
         self.levels.close()
         self.timers.close()
         self.store.close()

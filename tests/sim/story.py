@@ -172,7 +172,7 @@ class Story:
         self.peer = Peer(life.parts, self.disk)
         life.parts.endpoint.connected(self.peer)
         for topic in TOPICS:
-            known = life.parts.topics.get(topic)
+            known = life.parts.tables.topics.get(topic)
             # A topic that was in no file comes back with the queues that are known to be used.
             if known is None or known.read_queue_nums < QUEUES:
                 self.peer.create_topic(topic, QUEUES)

@@ -66,7 +66,7 @@ class Journey:
 
 
 @define(slots=True, eq=False)
-class Copies:
+class Journeys:
     """Every journey of one id, each kind in the order in which it was accepted."""
 
     sent: list[Journey]
@@ -79,7 +79,7 @@ class Copies:
     """Whether that transaction was neither committed nor rolled back nor given up."""
 
 
-def follow(parts: BrokerParts, records: Iterable[MessageRecord]) -> Copies:
+def follow(parts: BrokerParts, records: Iterable[MessageRecord]) -> Journeys:
     """Put the records of one id, oldest first, together. Under the door."""
     timers: dict[int, Journey] = {}
     levels: list[Journey] = []
@@ -117,7 +117,7 @@ def follow(parts: BrokerParts, records: Iterable[MessageRecord]) -> Copies:
             journey.accepted_ms = halves[0].store_timestamp
     journeys.sort(key=lambda journey: journey.order)
     half = halves[-1] if halves else None
-    return Copies(
+    return Journeys(
         [journey for journey in journeys if not _is_again(journey)],
         [journey for journey in journeys if _is_again(journey)],
         half,

@@ -134,7 +134,7 @@ class GroupView(View):
         """
         with self._look() as parts:
             _check_group(parts, self.name)
-            if parts.topics.get(dlq_topic(self.name)) is None:
+            if parts.tables.topics.get(dlq_topic(self.name)) is None:
                 return []
         return MessagesView(self._parts).in_topic(dlq_topic(self.name), bodies=bodies)
 
@@ -163,7 +163,7 @@ class GroupsView(View):
 
     def __contains__(self, name: object) -> bool:
         with self._look() as parts:
-            return name in parts.groups or name in parts.administration.offsets.group_names()
+            return name in parts.tables.groups or name in parts.administration.offsets.group_names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -176,7 +176,7 @@ class GroupsView(View):
 
 def members_of(parts: BrokerParts, group: str) -> tuple[GroupMember, ...]:
     """Give the connected consumers of a group, none for an unknown one. Under the door."""
-    live = parts.consumers.get(group)
+    live = parts.tables.consumers.get(group)
     if live is None:
         return ()
     return tuple(
@@ -192,7 +192,7 @@ def members_of(parts: BrokerParts, group: str) -> tuple[GroupMember, ...]:
 
 def _check_group(parts: BrokerParts, name: str) -> None:
     """Raise ``KeyError`` naming the nearest when there is no such group. Under the door."""
-    if name in parts.groups:
+    if name in parts.tables.groups:
         return
     names = parts.administration.offsets.group_names()
     if name not in names:

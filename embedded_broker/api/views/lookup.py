@@ -67,9 +67,9 @@ def shown(body: bytes) -> str:
 
 def find_topic(parts: BrokerParts, name: str) -> TopicConfig:
     """Return a topic's settings; ``KeyError`` names the nearest. Under the door."""
-    config = parts.topics.get(name)
+    config = parts.tables.topics.get(name)
     if config is None:
-        close = get_close_matches(name, parts.topics.names(), n=1)
+        close = get_close_matches(name, parts.tables.topics.names(), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise KeyError(f"no topic {name!r}{hint}")
     return config

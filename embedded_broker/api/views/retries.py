@@ -127,10 +127,10 @@ def _at_levels(parts: BrokerParts) -> dict[int, range]:
 
 def _arrived(parts: BrokerParts, group: str, topic: str) -> dict[int, range]:
     """Give the offsets in the retry topic that the group has not committed. Under the door."""
-    config = parts.topics.get(topic)
+    config = parts.tables.topics.get(topic)
     ranges = {}
     for queue_id in range(0 if config is None else config.read_queue_nums):
-        committed = parts.offsets.query(group, topic, queue_id)
+        committed = parts.tables.offsets.query(group, topic, queue_id)
         low = parts.store.min_offset(topic, queue_id)
         begin = low if committed == NOT_STORED else max(low, committed)
         ranges[queue_id] = range(begin, parts.store.max_offset(topic, queue_id))

@@ -223,7 +223,6 @@ class _Caller(Peer):
     """The test itself as a peer."""
 
     __slots__ = ()
-    is_own = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), ("127.0.0.1", 0))

@@ -35,8 +35,8 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.listing import (
     BEFORE_ALL,
     NEVER_MS,
+    ListPosition,
     Pending,
-    Place,
     TimerKind,
     Walk,
     Wanted,
@@ -140,7 +140,7 @@ class PendingTimer:
         return None if self._broker_name is None else self._one.recall_handle(self._broker_name)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ListPosition:
         """Its place among all timers, for the next page of a listing."""
         return self._one.place
 
@@ -294,7 +294,7 @@ class TimersView(View):
         before: datetime | None = None,
         kind: TimerKind | Iterable[TimerKind] | None = None,
         limit: int = 100,
-        after: PendingTimer | Place | None = None,
+        after: PendingTimer | ListPosition | None = None,
     ) -> list[PendingTimer]:
         """List the messages that wait by due time, those at levels and retries included.
 
@@ -314,7 +314,7 @@ class TimersView(View):
             raise TypeError(f"limit is a number of timers, not {described(limit)}")
         if limit < 1:
             raise ConfigError("limit", limit, "at least 1")
-        if after is not None and not isinstance(after, PendingTimer | Place):
+        if after is not None and not isinstance(after, PendingTimer | ListPosition):
             raise TypeError(f"after is the last timer of the page before, not {described(after)}")
         kinds = _kinds(kind)
         wanted = Wanted(
@@ -447,8 +447,8 @@ def _kinds(kind: object) -> frozenset[TimerKind] | None:
     return frozenset(one for one in kinds if isinstance(one, TimerKind))
 
 
-def _place_of(after: PendingTimer | Place) -> Place:
-    return after if isinstance(after, Place) else after.place
+def _place_of(after: PendingTimer | ListPosition) -> ListPosition:
+    return after if isinstance(after, ListPosition) else after.place
 
 
 def _aware(name: str, when: object) -> datetime:

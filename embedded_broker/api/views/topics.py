@@ -56,7 +56,7 @@ class TopicsView(View):
 
     def __contains__(self, name: object) -> bool:
         with self._look() as parts:
-            return name in parts.topics
+            return name in parts.tables.topics
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -80,12 +80,12 @@ class TopicsView(View):
     def names(self) -> list[str]:
         """Return the topics that were created, in that order, without those of every broker."""
         with self._look() as parts:
-            return parts.topics.created()
+            return parts.tables.topics.created()
 
 
 def delivered(parts: BrokerParts, topic: str) -> int:
     """Count what became visible in a topic since its creation; 0 when unknown. Under the door."""
-    config = parts.topics.get(topic)
+    config = parts.tables.topics.get(topic)
     if config is None:
         return 0
     queues = max(config.read_queue_nums, config.write_queue_nums)

@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from embedded_broker.api.views.copies import Copies, Journey, follow
+from embedded_broker.api.views.copies import Journey, Journeys, follow
 from embedded_broker.api.views.lookup import born_at, not_found
 from embedded_broker.clocks.instants import instant
 from embedded_broker.lifecycle.parts import BrokerParts
@@ -128,7 +128,7 @@ def trace(parts: BrokerParts, message_id: str, topic: str | None = None) -> Mess
     return _of_journey(parts, unique_id, journey, groups, len(journeys))
 
 
-def trace_journeys(parts: BrokerParts, message_id: str) -> tuple[str, Copies, list[str]]:
+def trace_journeys(parts: BrokerParts, message_id: str) -> tuple[str, Journeys, list[str]]:
     """Find everything that belongs to an id: its unique id, its copies, where it is deleted."""
     named = parts.queries.named(message_id)
     unique_id = message_id
@@ -146,15 +146,17 @@ def trace_journeys(parts: BrokerParts, message_id: str) -> tuple[str, Copies, li
 def groups_of(parts: BrokerParts, topic: str) -> list[str]:
     """Name the groups that consume a topic, or did. Under the door."""
     names: dict[str, None] = {}
-    for name in parts.consumers.groups():
-        live = parts.consumers.get(name)
+    for name in parts.tables.consumers.groups():
+        live = parts.tables.consumers.get(name)
         if live is not None and topic in live.subscriptions:
             names[name] = None
     names |= dict.fromkeys(
-        one for one in parts.offsets.groups() if parts.offsets.queues(one, topic)
+        one for one in parts.tables.offsets.groups() if parts.tables.offsets.queues(one, topic)
     )
     names |= dict.fromkeys(
-        one for one in parts.deliveries.groups() if topic in parts.deliveries.topics_of(one)
+        one
+        for one in parts.tables.deliveries.groups()
+        if topic in parts.tables.deliveries.topics_of(one)
     )
     return list(names)
 
@@ -175,7 +177,9 @@ def _of_group(
     attempts = given.reconsume_times + (state is not MessageState.READY)
     times = DeliveryTimes(None, None)
     if state is not MessageState.READY:
-        times = parts.deliveries.times(group, given.topic, given.queue_id, given.queue_offset)
+        times = parts.tables.deliveries.times(
+            group, given.topic, given.queue_id, given.queue_offset
+        )
     acknowledged_ms = times.acknowledged_ms if state is MessageState.ACKNOWLEDGED else None
     last = again[-1] if again else None
     retry_due_ms: int | None = None
@@ -201,9 +205,12 @@ def _state_by_offsets(parts: BrokerParts, group: str, record: MessageRecord) -> 
     place = (group, record.topic, record.queue_id)
     if parts.revive.is_hidden(*place, record.queue_offset):
         return MessageState.IN_FLIGHT
-    if parts.offsets.query(*place) > record.queue_offset:
+    if parts.tables.offsets.query(*place) > record.queue_offset:
         return MessageState.ACKNOWLEDGED
-    first, following = parts.deliveries.first_offset(*place), parts.deliveries.next_offset(*place)
+    first, following = (
+        parts.tables.deliveries.first_offset(*place),
+        parts.tables.deliveries.next_offset(*place),
+    )
     if first is None or following is None or not first <= record.queue_offset < following:
         return MessageState.READY
     return MessageState.IN_FLIGHT
@@ -217,7 +224,7 @@ def _is_passed_over(
     if wanted is not None:
         code = tags_code(record.properties.get(Prop.TAGS))
         return not wanted.accepts((record.commit_log_offset, record.size, code), record.properties)
-    first = parts.deliveries.first_offset(group, record.topic, record.queue_id)
+    first = parts.tables.deliveries.first_offset(group, record.topic, record.queue_id)
     return state is MessageState.READY and first is not None and record.queue_offset < first
 
 

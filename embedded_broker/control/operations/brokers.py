@@ -10,7 +10,7 @@ from attrs import frozen
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import GrpcClientInfo
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import Call, Operation
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.lifecycle.reset import Connected
@@ -135,7 +135,7 @@ BROKERS: Final = (
         "POST",
         "/config",
         change_options,
-        (Field("options", Kind.VALUE_MAP, "Names and new values.", required=True),),
+        (Field("options", FieldType.VALUE_MAP, "Names and new values.", required=True),),
     ),
     Operation("POST", "/pause", pause),
     Operation("POST", "/resume", resume),
@@ -146,7 +146,7 @@ BROKERS: Final = (
         (
             Field(
                 "restart_after_ms",
-                Kind.INTEGER,
+                FieldType.INTEGER,
                 "For how many milliseconds of wall time they are gone.",
                 required=True,
                 low=0,
@@ -160,14 +160,14 @@ BROKERS: Final = (
         "POST",
         "/snapshot",
         snapshot,
-        (Field("path", Kind.TEXT, "A directory that is new or empty.", required=True),),
+        (Field("path", FieldType.TEXT, "A directory that is new or empty.", required=True),),
         changes_life=True,
     ),
     Operation(
         "POST",
         "/reset",
         reset,
-        (Field("clock", Kind.FLAG, "Let a virtual clock begin anew.", default=False),),
+        (Field("clock", FieldType.FLAG, "Let a virtual clock begin anew.", default=False),),
         changes_life=True,
     ),
 )

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from embedded_broker.clocks.clock import Advanced, NextDeadline, VirtualClock
 from embedded_broker.clocks.settle import Settled
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import TIMEOUT, WAIT_MAX_S, Call, Operation
 
 _SPANS: Final = ("days", "hours", "minutes", "seconds")
@@ -94,13 +94,15 @@ def set_back(call: Call) -> ClockTold:
 
 LEASE_S: Final = 30
 """How many seconds of wall time a token counts unless another number is given."""
-TOKEN: Final = Field("token", Kind.INTEGER, "Number of a token.", required=True, low=1)
+TOKEN: Final = Field("token", FieldType.INTEGER, "Number of a token.", required=True, low=1)
 _SPAN: Final = tuple(
-    Field(name, Kind.NUMBER, f"How many {name} to go forward.", low=0) for name in _SPANS
+    Field(name, FieldType.NUMBER, f"How many {name} to go forward.", low=0) for name in _SPANS
 )
 _JUMP: Final = (
-    Field("age", Kind.FLAG, "Let messages grow old by the jump, and remove them.", default=False),
-    Field("roll_elision", Kind.FLAG, "Leave out hops of long delays.", default=True),
+    Field(
+        "age", FieldType.FLAG, "Let messages grow old by the jump, and remove them.", default=False
+    ),
+    Field("roll_elision", FieldType.FLAG, "Leave out hops of long delays.", default=True),
 )
 
 CLOCK: Final = (
@@ -110,7 +112,7 @@ CLOCK: Final = (
         "POST",
         "/clock/jump",
         jump,
-        (Field("to", Kind.INSTANT, "Where to go to.", required=True), *_JUMP),
+        (Field("to", FieldType.INSTANT, "Where to go to.", required=True), *_JUMP),
     ),
     Operation(
         "POST",
@@ -124,8 +126,8 @@ CLOCK: Final = (
         settle,
         (
             TIMEOUT,
-            Field("groups", Kind.TEXTS, "Wait for these consumer groups alone."),
-            Field("check", Kind.FLAG, "Answer a problem when time is up.", default=True),
+            Field("groups", FieldType.TEXTS, "Wait for these consumer groups alone."),
+            Field("check", FieldType.FLAG, "Answer a problem when time is up.", default=True),
         ),
     ),
     Operation(
@@ -133,10 +135,12 @@ CLOCK: Final = (
         "/clock/busy",
         begin_busy,
         (
-            Field("name", Kind.TEXT, "What is being done, for who waits in vain.", required=True),
+            Field(
+                "name", FieldType.TEXT, "What is being done, for who waits in vain.", required=True
+            ),
             Field(
                 "lease",
-                Kind.NUMBER,
+                FieldType.NUMBER,
                 "For how many seconds of wall time it counts at most, if you never end it.",
                 default=LEASE_S,
                 low=0.001,
@@ -149,6 +153,6 @@ CLOCK: Final = (
         "POST",
         "/clock/set_back",
         set_back,
-        (Field("milliseconds", Kind.INTEGER, "How far to set back.", required=True, low=0),),
+        (Field("milliseconds", FieldType.INTEGER, "How far to set back.", required=True, low=0),),
     ),
 )

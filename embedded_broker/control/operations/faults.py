@@ -8,7 +8,7 @@ from typing import Final
 from attrs import frozen
 
 from embedded_broker.control.fault_numbers import AnyFault
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import Call, Operation
 from embedded_broker.remoting.journal import asked_for, code_of
 from embedded_broker.remoting.request_faults import Fault, answers_to
@@ -116,7 +116,7 @@ def _told(call: Call, fault: AnyFault) -> FaultTold:
     )
 
 
-_TIMES: Final = Field("times", Kind.INTEGER, "How often it happens.", default=1, low=1)
+_TIMES: Final = Field("times", FieldType.INTEGER, "How often it happens.", default=1, low=1)
 _CODE_TOLD: Final = "Which request, as SEND_MESSAGE_V2, or SendMessage of gRPC; without it any."
 _RESPONSE_TOLD: Final = "What respond answers, as SYSTEM_BUSY; abort takes a status of gRPC."
 FAULTS: Final = (
@@ -124,7 +124,7 @@ FAULTS: Final = (
         "GET",
         "/faults",
         list_faults,
-        (Field("unused", Kind.FLAG, "Only those that never happened.", default=False),),
+        (Field("unused", FieldType.FLAG, "Only those that never happened.", default=False),),
     ),
     Operation(
         "POST",
@@ -133,45 +133,45 @@ FAULTS: Final = (
         (
             Field(
                 "code",
-                Kind.CODE,
+                FieldType.CODE,
                 _CODE_TOLD,
             ),
-            Field("topic", Kind.TEXT, "Only requests about this topic."),
-            Field("group", Kind.TEXT, "Only requests of this group."),
-            Field("client", Kind.TEXT, "Only requests of the client with this id."),
-            Field("nth", Kind.INTEGER, "The first one that goes wrong.", default=1, low=1),
-            Field("verb", Kind.TEXT, "What happens to it.", choices=_VERBS),
+            Field("topic", FieldType.TEXT, "Only requests about this topic."),
+            Field("group", FieldType.TEXT, "Only requests of this group."),
+            Field("client", FieldType.TEXT, "Only requests of the client with this id."),
+            Field("nth", FieldType.INTEGER, "The first one that goes wrong.", default=1, low=1),
+            Field("verb", FieldType.TEXT, "What happens to it.", choices=_VERBS),
             Field(
                 "response",
-                Kind.CODE,
+                FieldType.CODE,
                 _RESPONSE_TOLD,
             ),
-            Field("remark", Kind.TEXT, "Its remark.", default="a test asked for this answer"),
-            Field("delay", Kind.NUMBER, "Handle it so many seconds later.", low=0.001),
+            Field("remark", FieldType.TEXT, "Its remark.", default="a test asked for this answer"),
+            Field("delay", FieldType.NUMBER, "Handle it so many seconds later.", low=0.001),
             _TIMES,
-            Field("always", Kind.FLAG, "Let it happen every time.", default=False),
+            Field("always", FieldType.FLAG, "Let it happen every time.", default=False),
         ),
     ),
     Operation(
         "POST",
         "/faults/disk/fail_next_flush",
         fail_flush,
-        (_TIMES, Field("path", Kind.TEXT, "Only this file or folder.", default="")),
+        (_TIMES, Field("path", FieldType.TEXT, "Only this file or folder.", default="")),
     ),
     Operation(
         "POST",
         "/faults/disk/tear_next_write",
         tear_write,
         (
-            Field("at", Kind.INTEGER, "After how many bytes.", required=True, low=0),
-            Field("path", Kind.TEXT, "In which file or folder.", default="commitlog"),
+            Field("at", FieldType.INTEGER, "After how many bytes.", required=True, low=0),
+            Field("path", FieldType.TEXT, "In which file or folder.", default="commitlog"),
         ),
     ),
     Operation(
         "POST",
         "/faults/disk/fill_after",
         fill_disk,
-        (Field("bytes", Kind.INTEGER, "How many bytes.", required=True, low=0),),
+        (Field("bytes", FieldType.INTEGER, "How many bytes.", required=True, low=0),),
     ),
     Operation(
         "POST",
@@ -179,7 +179,10 @@ FAULTS: Final = (
         lose_unsynced,
         (
             Field(
-                "random_prefix", Kind.FLAG, "Keep a random first part of each file.", default=False
+                "random_prefix",
+                FieldType.FLAG,
+                "Keep a random first part of each file.",
+                default=False,
             ),
         ),
     ),

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import GroupMember, GroupOffset, Retry, StoredMessage
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import TIMEOUT, Call, Operation, answer_bodies
 from rocketmq_py.errors import ConfigError
 
@@ -82,7 +82,7 @@ def _told(broker: EmbeddedBroker, name: str, topic: str | None) -> GroupTold:
 GROUPS: Final = (
     Operation("GET", "/groups", list_groups),
     Operation(
-        "GET", "/groups/{group}", find_group, (Field("topic", Kind.TEXT, "Only this topic."),)
+        "GET", "/groups/{group}", find_group, (Field("topic", FieldType.TEXT, "Only this topic."),)
     ),
     Operation("GET", "/groups/{group}/dead_letters", list_dead_letters),
     Operation("GET", "/groups/{group}/retries", list_retries),
@@ -91,17 +91,17 @@ GROUPS: Final = (
         "/groups/{group}/reset",
         reset_group,
         (
-            Field("topic", Kind.TEXT, "In which topic.", required=True),
-            Field("to", Kind.TEXT, "To an end of each queue.", choices=("earliest", "latest")),
-            Field("offset", Kind.INTEGER, "To an offset that every queue has.", low=0),
-            Field("at", Kind.INSTANT, "To the first message stored at or after this time."),
-            Field("queue", Kind.INTEGER, "Only this queue.", low=0),
+            Field("topic", FieldType.TEXT, "In which topic.", required=True),
+            Field("to", FieldType.TEXT, "To an end of each queue.", choices=("earliest", "latest")),
+            Field("offset", FieldType.INTEGER, "To an offset that every queue has.", low=0),
+            Field("at", FieldType.INSTANT, "To the first message stored at or after this time."),
+            Field("queue", FieldType.INTEGER, "Only this queue.", low=0),
         ),
     ),
     Operation(
         "POST",
         "/groups/{group}/wait",
         wait_members,
-        (Field("count", Kind.INTEGER, "How many consumers.", default=1, low=0), TIMEOUT),
+        (Field("count", FieldType.INTEGER, "How many consumers.", default=1, low=0), TIMEOUT),
     ),
 )

@@ -9,7 +9,7 @@ from typing import Final
 from attrs import define, frozen
 
 from embedded_broker.api.broker import EmbeddedBroker
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import TIMEOUT, Call, Operation
 from embedded_broker.remoting.journal import ENTRIES_MAX, JournalEntry
 
@@ -72,19 +72,19 @@ JOURNAL: Final = (
         "/journal",
         read_journal,
         (
-            Field("code", Kind.CODE, "Only this request, such as PULL_MESSAGE."),
-            Field("topic", Kind.TEXT, "Only requests about this topic."),
-            Field("group", Kind.TEXT, "Only requests of this group."),
-            Field("client", Kind.TEXT, "Only the client whose id begins so."),
+            Field("code", FieldType.CODE, "Only this request, such as PULL_MESSAGE."),
+            Field("topic", FieldType.TEXT, "Only requests about this topic."),
+            Field("group", FieldType.TEXT, "Only requests of this group."),
+            Field("client", FieldType.TEXT, "Only the client whose id begins so."),
             Field(
                 "last",
-                Kind.INTEGER,
+                FieldType.INTEGER,
                 "How many of them to tell.",
                 default=100,
                 low=1,
                 high=ENTRIES_MAX,
             ),
-            Field("count", Kind.INTEGER, "Wait until there are so many.", default=0, low=0),
+            Field("count", FieldType.INTEGER, "Wait until there are so many.", default=0, low=0),
             TIMEOUT,
         ),
     ),

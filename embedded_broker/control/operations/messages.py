@@ -6,7 +6,7 @@ Must not know: how messages are found. Read on: ``embedded_broker/api/views/mess
 from typing import Final
 
 from embedded_broker.api.views import MessagePage, MessageTrace, SentMessage, StoredMessage
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import PAGE_MAX, Call, Operation, answer_bodies
 from rocketmq_py.errors import ConfigError
 
@@ -44,17 +44,17 @@ def redeliver_message(call: Call) -> SentMessage:
     return call.broker.redeliver(call["id"], group=call["group"])
 
 
-_OF_TOPIC: Final = Field("topic", Kind.TEXT, "Choose between messages with the same id.")
+_OF_TOPIC: Final = Field("topic", FieldType.TEXT, "Choose between messages with the same id.")
 MESSAGES: Final = (
     Operation(
         "GET",
         "/messages",
         list_messages,
         (
-            Field("topic", Kind.TEXT, "Name of a topic.", required=True),
-            Field("key", Kind.TEXT, "Only messages with this key, or this unique id."),
-            Field("skip", Kind.INTEGER, "How many to leave out before.", default=0, low=0),
-            Field("limit", Kind.INTEGER, "Size of a page.", default=100, low=1, high=PAGE_MAX),
+            Field("topic", FieldType.TEXT, "Name of a topic.", required=True),
+            Field("key", FieldType.TEXT, "Only messages with this key, or this unique id."),
+            Field("skip", FieldType.INTEGER, "How many to leave out before.", default=0, low=0),
+            Field("limit", FieldType.INTEGER, "Size of a page.", default=100, low=1, high=PAGE_MAX),
         ),
     ),
     Operation("GET", "/messages/{id}", find_message, (_OF_TOPIC,)),
@@ -64,22 +64,26 @@ MESSAGES: Final = (
         "/messages",
         send_message,
         (
-            Field("topic", Kind.TEXT, "Name of a topic.", required=True),
-            Field("body", Kind.TEXT, "The body as a text."),
-            Field("body_base64", Kind.BYTES, "The body as bytes."),
-            Field("tags", Kind.TEXT, "Its tag."),
-            Field("keys", Kind.TEXT, "Its keys, a blank between two."),
-            Field("queue", Kind.INTEGER, "Number of a queue; without it one is chosen.", low=0),
-            Field("properties", Kind.TEXT_MAP, "Its properties."),
-            Field("delay", Kind.NUMBER, "Deliver it so many seconds later.", low=0),
-            Field("delay_level", Kind.INTEGER, "Deliver it after the delay of a level.", low=0),
-            Field("deliver_at", Kind.INSTANT, "Deliver it at this time."),
+            Field("topic", FieldType.TEXT, "Name of a topic.", required=True),
+            Field("body", FieldType.TEXT, "The body as a text."),
+            Field("body_base64", FieldType.BYTES, "The body as bytes."),
+            Field("tags", FieldType.TEXT, "Its tag."),
+            Field("keys", FieldType.TEXT, "Its keys, a blank between two."),
+            Field(
+                "queue", FieldType.INTEGER, "Number of a queue; without it one is chosen.", low=0
+            ),
+            Field("properties", FieldType.TEXT_MAP, "Its properties."),
+            Field("delay", FieldType.NUMBER, "Deliver it so many seconds later.", low=0),
+            Field(
+                "delay_level", FieldType.INTEGER, "Deliver it after the delay of a level.", low=0
+            ),
+            Field("deliver_at", FieldType.INSTANT, "Deliver it at this time."),
         ),
     ),
     Operation(
         "POST",
         "/messages/{id}/redeliver",
         redeliver_message,
-        (Field("group", Kind.TEXT, "Only to this consumer group."),),
+        (Field("group", FieldType.TEXT, "Only to this consumer group."),),
     ),
 )

@@ -12,10 +12,10 @@ from attrs import frozen
 from embedded_broker.api.views import Bodies, PendingTimer
 from embedded_broker.api.views.timers import SHOWN
 from embedded_broker.clocks.instants import epoch_ms
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import PAGE_MAX, Call, Operation, answer_bodies
 from embedded_broker.errors import MessageNotFound
-from embedded_broker.timer.listing import BEFORE_ALL, NEVER_MS, Place, TimerKind
+from embedded_broker.timer.listing import BEFORE_ALL, NEVER_MS, ListPosition, TimerKind
 from embedded_broker.timer.outcomes import RecallOutcome
 from rocketmq_py.errors import ConfigError
 
@@ -69,7 +69,7 @@ def list_timers(call: Call) -> TimerPage:
     kind = call["kind"]
     after, since = _place(call["after"]), call["since"]
     if since is not None:
-        after = max(after, Place(epoch_ms(since) - 1, NEVER_MS))
+        after = max(after, ListPosition(epoch_ms(since) - 1, NEVER_MS))
     found = timers.pending(
         **call.only("topic", "before"),
         kind=None if kind is None else TimerKind(kind),
@@ -112,17 +112,17 @@ def _waiting(one: PendingTimer, bodies: Bodies | None) -> WaitingTimer:
     return WaitingTimer(**shown, body=body, properties=properties)
 
 
-def _place(text: str | None) -> Place:
+def _place(text: str | None) -> ListPosition:
     """Read the place at which a page ended."""
     if text is None:
         return BEFORE_ALL
     due_ms, _, root = text.partition(".")
     if not (due_ms.isdecimal() and root.isdecimal()):
         raise ConfigError("after", text, "what the page before gave as next")
-    return Place(int(due_ms), int(root))
+    return ListPosition(int(due_ms), int(root))
 
 
-_TOPIC: Final = Field("topic", Kind.TEXT, "Only what will go to this topic.")
+_TOPIC: Final = Field("topic", FieldType.TEXT, "Only what will go to this topic.")
 TIMERS: Final = (
     Operation(
         "GET",
@@ -130,19 +130,19 @@ TIMERS: Final = (
         list_timers,
         (
             _TOPIC,
-            Field("since", Kind.INSTANT, "Only what is due at this time or later."),
-            Field("before", Kind.INSTANT, "Only what is due before this."),
+            Field("since", FieldType.INSTANT, "Only what is due at this time or later."),
+            Field("before", FieldType.INSTANT, "Only what is due before this."),
             Field(
                 "kind",
-                Kind.TEXT,
+                FieldType.TEXT,
                 "Only what asked for its delay in this way.",
                 choices=tuple(one.value for one in TimerKind),
             ),
-            Field("limit", Kind.INTEGER, "Size of a page.", default=100, low=1, high=PAGE_MAX),
-            Field("after", Kind.TEXT, "The field next of the page before."),
+            Field("limit", FieldType.INTEGER, "Size of a page.", default=100, low=1, high=PAGE_MAX),
+            Field("after", FieldType.TEXT, "The field next of the page before."),
             Field(
                 "bodies",
-                Kind.FLAG,
+                FieldType.FLAG,
                 "Whether bodies and properties are given. Without them a page is several times as "
                 "fast.",
                 default=True,
@@ -155,6 +155,6 @@ TIMERS: Final = (
         "POST",
         "/timers/{id}/reschedule",
         reschedule_timer,
-        (Field("deliver_at", Kind.INSTANT, "The new time.", required=True), _TOPIC),
+        (Field("deliver_at", FieldType.INSTANT, "The new time.", required=True), _TOPIC),
     ),
 )

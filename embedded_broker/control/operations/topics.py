@@ -8,7 +8,7 @@ from typing import Final
 from attrs import frozen
 
 from embedded_broker.api.broker import EmbeddedBroker
-from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import TIMEOUT, Call, Operation
 from embedded_broker.lifecycle.arguments import MESSAGE_TYPES, QUEUES_MAX
 
@@ -64,17 +64,22 @@ TOPICS: Final = (
         "/topics",
         create_topic,
         (
-            Field("name", Kind.TEXT, "Name of the topic.", required=True),
+            Field("name", FieldType.TEXT, "Name of the topic.", required=True),
             Field(
-                "queues", Kind.INTEGER, "How many queues it has.", default=4, low=1, high=QUEUES_MAX
+                "queues",
+                FieldType.INTEGER,
+                "How many queues it has.",
+                default=4,
+                low=1,
+                high=QUEUES_MAX,
             ),
-            Field("message_type", Kind.TEXT, "What may be sent to it.", choices=MESSAGE_TYPES),
+            Field("message_type", FieldType.TEXT, "What may be sent to it.", choices=MESSAGE_TYPES),
         ),
     ),
     Operation(
         "POST",
         "/topics/{topic}/wait",
         wait_delivered,
-        (Field("count", Kind.INTEGER, "How many messages.", default=1, low=0), TIMEOUT),
+        (Field("count", FieldType.INTEGER, "How many messages.", default=1, low=0), TIMEOUT),
     ),
 )

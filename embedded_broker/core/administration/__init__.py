@@ -1,4 +1,4 @@
-"""What can be changed on a running broker, each act once: handlers, views and `cli/` call it.
+"""Administration of a running broker, each change once: handlers, views and `cli/` call it.
 
 `settings.py` has topics, groups and options, `removals.py` their end, `offsets.py` how far groups
 are, `consumption.py` what tools ask about that, `clients.py` who is connected, `relays.py` what is

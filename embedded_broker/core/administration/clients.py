@@ -1,4 +1,4 @@
-"""Who is connected, who must hear that a group has changed, and when a silent client is gone.
+"""Registration of clients: heartbeats, members of groups, and the end of silent ones.
 
 RocketMQ's ClientManageProcessor, DefaultConsumerIdsChangeListener and ClientHousekeepingService. A
 heartbeat registers the connection for its groups, creates the group's settings and its retry topic,
@@ -13,23 +13,14 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from embedded_broker.clocks.session import Session, SessionTimer
-from embedded_broker.core.calls import Calls, GroupChanged
+from embedded_broker.clocks.session import SessionTimer
+from embedded_broker.core.calls import ClientCalls, GroupChanged
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.guards import Action, Caller
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.door import Door
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
-from embedded_broker.tables.consumers.filters import ConsumerFilterTable
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import (
-    ConsumerGroup,
-    ConsumerRegistry,
-    Member,
-    ProducerRegistry,
-)
+from embedded_broker.tables.broker_tables import Tables
+from embedded_broker.tables.consumers.registry import ConsumerGroup, Member
 from embedded_broker.tables.peer import Peer
-from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.consumption import ProducerInfo, ProducerTable
 from rocketmq_py.protocol.bodies.groups import Connection, ConsumerConnection, ProducerConnection
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -47,16 +38,9 @@ route in its first rebalance and uses it in the next, which this notice starts).
 class Clients:
     """The clients of one broker. `forget` is told of everybody who has left."""
 
-    _door: Door
-    _session: Session
-    _config: BrokerConfig
-    _profile: Profile
-    _topics: TopicTable
-    _groups: GroupTable
-    _consumers: ConsumerRegistry
-    _filters: ConsumerFilterTable
-    _producers: ProducerRegistry
-    _calls: Calls
+    _env: Environment
+    _tables: Tables
+    _calls: ClientCalls
     _forget: Sequence[Callable[[Peer], None]]
     _scan: SessionTimer | None = field(default=None, init=False)
 
@@ -78,12 +62,12 @@ class Clients:
             data.client_id,
             language,
             version,
-            self._session.now_ms,
+            self._env.session.now_ms,
             account=caller.account,
             may_publish=partial(caller.may, Action.PUB),
         )
         for consumer in data.consumer_data_set:
-            _check_room(consumer.group_name, self._consumers.of_peer(peer), "consumer")
+            _check_room(consumer.group_name, self._tables.consumers.of_peer(peer), "consumer")
             is_outdated |= self._enter(consumer, member, data)
             if not data.without_sub:
                 yield from self._keep_filters(consumer, peer)
@@ -91,8 +75,8 @@ class Clients:
             if peer.closed:
                 return is_outdated  # it has left already
         for producer in data.producer_data_set:
-            _check_room(producer.group_name, self._producers.of_peer(peer), "producer")
-            self._producers.register(producer.group_name, member)
+            _check_room(producer.group_name, self._tables.producers.of_peer(peer), "producer")
+            self._tables.producers.register(producer.group_name, member)
             yield None
             if peer.closed:
                 return is_outdated
@@ -105,18 +89,18 @@ class Clients:
 
         Says whether the group's subscriptions are not those of the heartbeat's fingerprint.
         """
-        settings = self._groups.find(data.group_name)
+        settings = self._tables.groups.find(data.group_name)
         if settings is None:
             return False
-        subscribed = (self._topics.get(one.topic) for one in data.subscription_data_set)
-        _, is_new = self._topics.ensure(
+        subscribed = (self._tables.topics.get(one.topic) for one in data.subscription_data_set)
+        _, is_new = self._tables.topics.ensure(
             retry_topic(data.group_name),
             settings.retry_queue_nums,
             sys_flag=TopicSysFlag.UNIT_SUB if data.unit_mode else 0,
             order=any(topic is not None and topic.order for topic in subscribed),
         )
-        changed = self._consumers.register(data, member, keep=bool(whole.without_sub))
-        group = self._consumers.get(data.group_name)
+        changed = self._tables.consumers.register(data, member, keep=bool(whole.without_sub))
+        group = self._tables.consumers.get(data.group_name)
         if changed and group is not None and settings.notify_consumer_ids_changed_enable:
             self._tell(group)
         if is_new:
@@ -127,9 +111,9 @@ class Clients:
         self, data: ConsumerData, peer: Peer
     ) -> Generator[Callable[[], Any] | None, Any, None]:
         """Keep what a group filters by, as long as the client stays in it."""
-        steps = self._filters.register(data.group_name, data.subscription_data_set)
+        steps = self._tables.consumer_filters.register(data.group_name, data.subscription_data_set)
         result = None
-        while data.group_name in self._consumers.of_peer(peer):
+        while data.group_name in self._tables.consumers.of_peer(peer):
             try:
                 call = steps.send(result)
             except StopIteration:
@@ -141,10 +125,10 @@ class Clients:
     ) -> None:
         """Let a client leave one producer group or one consumer group."""
         if producer_group is not None:
-            self._producers.unregister(producer_group, peer)
+            self._tables.producers.unregister(producer_group, peer)
         if consumer_group is not None:
-            lost = self._consumers.unregister(consumer_group, peer)
-            settings = self._groups.get(consumer_group)
+            lost = self._tables.consumers.unregister(consumer_group, peer)
+            settings = self._tables.groups.get(consumer_group)
             wants_notice = settings is None or settings.notify_consumer_ids_changed_enable
             if lost is not None:
                 self._note_loss(lost)
@@ -153,8 +137,8 @@ class Clients:
 
     def has_left(self, peer: Peer) -> None:
         """Drop everything a connection was member of and tell the groups that lost it."""
-        self._producers.drop(peer)
-        for group in self._consumers.drop(peer):
+        self._tables.producers.drop(peer)
+        for group in self._tables.consumers.drop(peer):
             self._note_loss(group)
             self._tell(group)
         for forget in self._forget:
@@ -163,20 +147,20 @@ class Clients:
     def _note_loss(self, group: ConsumerGroup) -> None:
         """Let the filters of a group die with its last member."""
         if not group.members:
-            self._filters.unregister(group.name)
+            self._tables.consumer_filters.unregister(group.name)
 
     # -- who is there -----------------------------------------------------------------------
 
     def client_ids(self, group: str) -> list[str]:
         """Give the client ids of a group's members, in order of arrival; refuses when none is."""
-        live = self._consumers.get(group)
+        live = self._tables.consumers.get(group)
         if live is None:
             raise Refused(Reason.FAILED, f"no consumer for this group, {group}")
         return live.client_ids()
 
     def consumer_connections(self, group: str) -> ConsumerConnection:
         """Tell who is connected in a group and to what it subscribes; refuses when none is."""
-        live = self._consumers.get(group)
+        live = self._tables.consumers.get(group)
         if live is None:
             raise Refused(Reason.CONSUMER_NOT_ONLINE, f"the consumer group[{group}] not online")
         return ConsumerConnection(
@@ -189,7 +173,7 @@ class Clients:
 
     def producer_connections(self, group: str) -> ProducerConnection:
         """Tell who is connected in a producer group; refuses when nobody is."""
-        members = self._producers.members(group)
+        members = self._tables.producers.members(group)
         if not members:
             raise Refused(Reason.FAILED, f"the producer group[{group}] not exist")
         return ProducerConnection([_connection(member) for member in members])
@@ -206,9 +190,9 @@ class Clients:
                         version=member.version,
                         last_update_timestamp=member.last_seen_ms,
                     )
-                    for member in self._producers.members(group)
+                    for member in self._tables.producers.members(group)
                 ]
-                for group in self._producers.groups()
+                for group in self._tables.producers.groups()
             }
         )
 
@@ -216,52 +200,52 @@ class Clients:
 
     def _tell(self, group: ConsumerGroup) -> None:
         """Tell every member, unless the broker's or the profile's rule says not to."""
-        if not self._config.flag("notifyConsumerIdsChangedEnable"):
+        if not self._env.config.flag("notifyConsumerIdsChangedEnable"):
             return
-        if group.is_broadcasting and not self._profile.tells_broadcasting_groups:
+        if group.is_broadcasting and not self._env.profile.tells_broadcasting_groups:
             return
         for peer in group.members:
             self._calls.tell(peer, GroupChanged(group.name))
 
     def _tell_again_soon(self, group_name: str) -> None:
         """Tell a second time one second from now, because the group's retry topic is new."""
-        if not self._config.flag("notifyAgainAfterRetryTopic"):
+        if not self._env.config.flag("notifyAgainAfterRetryTopic"):
             return
 
         def tell() -> None:
-            group = self._consumers.get(group_name)
+            group = self._tables.consumers.get(group_name)
             if group is not None:
                 self._tell(group)
 
-        self._session.after(SECOND_NOTICE_MS, tell, "second notice of a new retry topic")
+        self._env.session.after(SECOND_NOTICE_MS, tell, "second notice of a new retry topic")
 
     # -- silence ----------------------------------------------------------------------------
 
     def drop_silent(self) -> None:
         """Close the connections whose last heartbeat is too old."""
         self._scan = None
-        oldest_kept = self._session.now_ms - self._timeout_ms()
+        oldest_kept = self._env.session.now_ms - self._timeout_ms()
         silent = dict.fromkeys(
             member.connection for member in self._members() if member.last_seen_ms <= oldest_kept
         )
         for peer in silent:
             self.has_left(peer)
-            self._door.after(peer.close)
+            self._env.door.after(peer.close)
         self._schedule()
 
     def _schedule(self) -> None:
         """Look again when the member that was heard of least recently would be gone."""
         seen = min((member.last_seen_ms for member in self._members()), default=None)
         if seen is not None:
-            self._scan = self._session.at(
+            self._scan = self._env.session.at(
                 seen + self._timeout_ms(), self.drop_silent, "expiry of silent clients"
             )
 
     def _members(self) -> list[Member]:
-        return [*self._consumers.all_members(), *self._producers.all_members()]
+        return [*self._tables.consumers.all_members(), *self._tables.producers.all_members()]
 
     def _timeout_ms(self) -> int:
-        return self._config.int("channelExpiredTimeout")
+        return self._env.config.int("channelExpiredTimeout")
 
 
 def _check_room(group: str, known: Collection[str], kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Who reads what, and how far: what tools ask about topics and groups beyond single offsets.
+"""Consumption status: who reads what, and how far, as tools ask about topics and groups.
 
 The part of RocketMQ's AdminBrokerProcessor behind mqadmin's reports. What may be long is given a
 step at a time. Must not know: requests. Read on: `offsets.py` for the progress of one group.
@@ -11,15 +11,9 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.core.administration.offsets import GroupOffsets
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.settings.profiles import Profile
-from embedded_broker.store.message_store import MessageStore
-from embedded_broker.tables.consumers.filters import ConsumerFilterTable
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import ConsumerRegistry
-from embedded_broker.tables.offsets.table import OffsetTable
-from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.clock import Clock
+from embedded_broker.tables.broker_tables import Tables
 from rocketmq_py.protocol.bodies.consumption import (
     ConsumeQueueEntry,
     ConsumeQueueView,
@@ -41,16 +35,8 @@ ENTRIES_MAX: Final = 1_000
 class Consumption:
     """Reports about the readers of one broker."""
 
-    _address: str
-    _broker_name: str
-    _profile: Profile
-    _clock: Clock
-    _store: MessageStore
-    _topics: TopicTable
-    _groups: GroupTable
-    _consumers: ConsumerRegistry
-    _filters: ConsumerFilterTable
-    _offsets: OffsetTable
+    _env: Environment
+    _tables: Tables
     _progress: GroupOffsets
 
     # -- who --------------------------------------------------------------------------------
@@ -58,17 +44,19 @@ class Consumption:
     def readers_of(self, topic: str) -> list[str]:
         """Name the groups whose members subscribe to a topic, or that have committed in it."""
         names = dict.fromkeys(
-            name for name in self._consumers.groups() if self.subscription(name, topic) is not None
+            name
+            for name in self._tables.consumers.groups()
+            if self.subscription(name, topic) is not None
         )
-        return list(names | dict.fromkeys(self._offsets.readers().get(topic, ())))
+        return list(names | dict.fromkeys(self._tables.offsets.readers().get(topic, ())))
 
     def topics_read_by(self, group: str) -> list[str]:
         """Name the topics in which a group has committed anything."""
-        return self._offsets.topics_of(group)
+        return self._tables.offsets.topics_of(group)
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
         """Give how the members of a group subscribe to a topic."""
-        live = self._consumers.get(group)
+        live = self._tables.consumers.get(group)
         return None if live is None else live.subscriptions.get(topic)
 
     # -- how far ----------------------------------------------------------------------------
@@ -76,21 +64,21 @@ class Consumption:
     def all_offsets(self) -> Generator[None, None, ConsumerOffsets]:
         """Give everything that was committed, a group's topic in each step."""
         table = ConsumerOffsets()
-        for key in list(self._offsets.keys()):
-            queues = self._offsets.value(key)
+        for key in list(self._tables.offsets.keys()):
+            queues = self._tables.offsets.value(key)
             if queues is not None:
-                table.offset_table[self._offsets.name(key)] = queues
+                table.offset_table[self._tables.offsets.name(key)] = queues
             yield
         return table
 
     def of_all_groups(self, *, ordered_only: bool) -> Generator[None, None, ConsumeStatsList]:
         """Give how far every group is in each of its topics, a queue in each step."""
-        told = ConsumeStatsList(broker_addr=self._address)
+        told = ConsumeStatsList(broker_addr=self._env.address)
         inflight = 0
-        for group in [one.group_name for one in self._groups]:
+        for group in [one.group_name for one in self._tables.groups]:
             rows = []
-            for name in self._offsets.topics_of(group):
-                topic = self._topics.get(name)
+            for name in self._tables.offsets.topics_of(group):
+                topic = self._tables.topics.get(name)
                 if topic is None or (ordered_only and not topic.order):
                     continue
                 if self._is_dropped(group, name):
@@ -101,13 +89,13 @@ class Consumption:
                     inflight += (one.pull_offset or 0) - one.consumer_offset
                 rows.append(stats)
             told.consume_stats_list.append({group: rows})
-        if self._profile.stats_have_put_tps:
+        if self._env.profile.stats_have_put_tps:
             told.total_inflight_diff = inflight
         return told
 
     def _is_dropped(self, group: str, topic: str) -> bool:
         """Whether a group has members, and these have not subscribed to the topic."""
-        live = self._consumers.get(group)
+        live = self._tables.consumers.get(group)
         return live is not None and bool(live.subscriptions) and topic not in live.subscriptions
 
     def time_spans(self, topic: str, group: str) -> Generator[None, None, ConsumeTimeSpans]:
@@ -115,11 +103,11 @@ class Consumption:
         config = self._known(topic)
         spans = ConsumeTimeSpans()
         for queue_id in range(config.write_queue_nums):
-            first = self._store.earliest_store_time(topic, queue_id)
-            end = self._store.max_offset(topic, queue_id)
-            committed = self._offsets.query(group, topic, queue_id)
+            first = self._env.store.earliest_store_time(topic, queue_id)
+            end = self._env.store.max_offset(topic, queue_id)
+            committed = self._tables.offsets.query(group, topic, queue_id)
             span = QueueTimeSpan(
-                message_queue=MessageQueueKey(topic, self._broker_name, queue_id),
+                message_queue=MessageQueueKey(topic, self._env.broker_name, queue_id),
                 min_time_stamp=first,
                 max_time_stamp=self._time_at(topic, queue_id, end - 1),
                 consume_time_stamp=(
@@ -128,7 +116,7 @@ class Consumption:
             )
             if committed < end:
                 following = self._time_at(topic, queue_id, max(committed, 0))
-                span.delay_time = max(0, self._clock.now_ms - following) if following > 0 else 0
+                span.delay_time = max(0, self._env.clock.now_ms - following) if following > 0 else 0
             spans.consume_time_span_set.append(span)
             yield
         return spans
@@ -141,13 +129,13 @@ class Consumption:
         Where the compared group is behind all others there is nothing to correct: 2**63 - 1.
         """
         least: dict[int, int] = {}
-        for group in self._offsets.readers().get(topic, ()):
+        for group in self._tables.offsets.readers().get(topic, ()):
             if group in left_out:
                 continue
-            for queue_id, offset in self._offsets.queues(group, topic).items():
-                if offset >= self._store.min_offset(topic, queue_id):
+            for queue_id, offset in self._tables.offsets.queues(group, topic).items():
+                if offset >= self._env.store.min_offset(topic, queue_id):
                     least[queue_id] = min(offset, least.get(queue_id, _NEVER))
-        for queue_id, offset in self._offsets.queues(compared, topic).items():
+        for queue_id, offset in self._tables.offsets.queues(compared, topic).items():
             if least.get(queue_id, _NEVER) > offset:
                 least[queue_id] = _NEVER
         return least
@@ -159,9 +147,9 @@ class Consumption:
 
         Topics that its members do not subscribe to are left out, unless nobody is to be looked at.
         """
-        for name in [topic] if topic else self._offsets.topics_of(source):
-            if name in self._topics and (offline or not self._is_dropped(source, name)):
-                self._offsets.copy(source, target, name)
+        for name in [topic] if topic else self._tables.offsets.topics_of(source):
+            if name in self._tables.topics and (offline or not self._is_dropped(source, name)):
+                self._tables.offsets.copy(source, target, name)
 
     # -- queues -----------------------------------------------------------------------------
 
@@ -169,13 +157,13 @@ class Consumption:
         self, topic: str, queue_id: int, index: int, count: int, group: str | None = None
     ) -> ConsumeQueueView:
         """Show entries of a queue from an index on, at most so many; refuses an unknown queue."""
-        queue = self._store.consume_queue(topic, queue_id)
+        queue = self._env.store.consume_queue(topic, queue_id)
         if queue is None:
             raise Refused(Reason.FAILED, f"{queue_id}@{topic} is not exist!")
         view = ConsumeQueueView(max_queue_index=queue.max_offset, min_queue_index=queue.min_offset)
         if group:
             view.subscription_data = self.subscription(group, topic)
-            kept = self._filters.find(topic, group)
+            kept = self._tables.consumer_filters.find(topic, group)
             view.filter_data = json.dumps(
                 kept and kept.to_document(), indent="\t", separators=(",", ":")
             )
@@ -190,13 +178,13 @@ class Consumption:
     # -- shared -----------------------------------------------------------------------------
 
     def _known(self, name: str) -> TopicConfig:
-        topic = self._topics.get(name)
+        topic = self._tables.topics.get(name)
         if topic is None:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         return topic
 
     def _time_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Give the store time of the message at a queue offset; -1 when there is none."""
-        queue = self._store.consume_queue(topic, queue_id)
+        queue = self._env.store.consume_queue(topic, queue_id)
         entry = None if queue is None or offset < 0 else queue.entry(offset)
-        return -1 if entry is None else self._store.log.store_timestamp(entry[0])
+        return -1 if entry is None else self._env.store.log.store_timestamp(entry[0])

@@ -1,4 +1,4 @@
-"""How far groups are: asking, committing, and sending a group to another place in its queues.
+"""Offsets of consumer groups: query, commit, and reset to another place in the queues.
 
 Answers: what is refused, and who hears of a reset. From 5.3 on the broker keeps a reset offset and
 the group's next pull is answered with it (`resetOffsetInner`, the option
@@ -12,17 +12,12 @@ from typing import Final
 
 from attrs import define, frozen
 
-from embedded_broker.core.calls import Calls, ResetOffsets
+from embedded_broker.core.calls import ClientCalls, ResetOffsets
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.figures import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Figures
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
-from embedded_broker.store.message_store import MessageStore
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import ConsumerRegistry
-from embedded_broker.tables.offsets.deliveries import DeliveryLog
-from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable, offset_problem
-from embedded_broker.tables.topics.table import TopicTable
+from embedded_broker.tables.broker_tables import Tables
+from embedded_broker.tables.offsets.table import NOT_STORED, offset_problem
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ConsumeStats, OffsetWrapper
 from rocketmq_py.protocol.bodies.topics import TopicConfig, TopicOffset, TopicStatsTable
@@ -56,16 +51,9 @@ class GroupOffset:
 class GroupOffsets:
     """The offsets of queues and groups of one broker."""
 
-    _broker_name: str
-    _config: BrokerConfig
-    _profile: Profile
-    _store: MessageStore
-    _topics: TopicTable
-    _groups: GroupTable
-    _consumers: ConsumerRegistry
-    _offsets: OffsetTable
-    _deliveries: DeliveryLog
-    _calls: Calls
+    _env: Environment
+    _tables: Tables
+    _calls: ClientCalls
     _figures: Figures
     _wake: Callable[[str, str, int], None]
 
@@ -73,26 +61,26 @@ class GroupOffsets:
 
     def search(self, topic: str, queue_id: int, timestamp: int, boundary: str | None) -> int:
         """Give the offset for a store time: nearest in 4.9, LOWER (default) or UPPER in 5.x."""
-        if self._profile.nearest_offset_search:
+        if self._env.profile.nearest_offset_search:
             boundary = "NEAREST"
         elif not boundary:
             boundary = "LOWER"
         elif boundary not in _BOUNDARIES:
             raise Refused(Reason.FAILED, f"boundaryType[{boundary}] is none of LOWER, UPPER")
-        return self._store.search_offset(topic, queue_id, timestamp, boundary)
+        return self._env.store.search_offset(topic, queue_id, timestamp, boundary)
 
     def topic_stats(self, name: str) -> Generator[None, None, TopicStatsTable]:
         """Give bounds and last store time of every queue of a topic, a queue in each step."""
-        topic = self._topics.get(name)
+        topic = self._tables.topics.get(name)
         if topic is None:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         table = TopicStatsTable(topic_put_tps=None)
-        if self._profile.stats_have_put_tps:
+        if self._env.profile.stats_have_put_tps:
             table.topic_put_tps = self._figures.per_second(TOPIC_PUT_NUMS, name)
         for queue_id in range(max(topic.write_queue_nums, topic.read_queue_nums)):
-            newest = self._store.max_offset(name, queue_id)
+            newest = self._env.store.max_offset(name, queue_id)
             table.offset_table[self._key(name, queue_id)] = TopicOffset(
-                min_offset=self._store.min_offset(name, queue_id),
+                min_offset=self._env.store.min_offset(name, queue_id),
                 max_offset=newest,
                 last_update_timestamp=self._store_time(name, queue_id, newest - 1),
             )
@@ -112,21 +100,21 @@ class GroupOffsets:
         """
         names = list(dict.fromkeys(topics))
         if not names:
-            names = self._offsets.topics_of(group)
-            live = self._consumers.get(group)
+            names = self._tables.offsets.topics_of(group)
+            live = self._tables.consumers.get(group)
             if live is not None and live.subscriptions:
                 names = [name for name in names if name in live.subscriptions]
         stats = ConsumeStats()
         for name in names:
             stats.consume_tps += self._figures.per_second(GROUP_GET_NUMS, f"{name}@{group}")
             for queue_id in self.queues(name):
-                committed = max(0, self._offsets.query(group, name, queue_id))
-                pulled = self._deliveries.next_offset(group, name, queue_id) or 0
+                committed = max(0, self._tables.offsets.query(group, name, queue_id))
+                pulled = self._tables.deliveries.next_offset(group, name, queue_id) or 0
                 stats.offset_table[self._key(name, queue_id)] = OffsetWrapper(
-                    broker_offset=self._store.max_offset(name, queue_id),
+                    broker_offset=self._env.store.max_offset(name, queue_id),
                     consumer_offset=committed,
                     pull_offset=max(committed, pulled)
-                    if self._profile.stats_have_put_tps
+                    if self._env.profile.stats_have_put_tps
                     else None,
                     last_timestamp=self._store_time(name, queue_id, committed - 1),
                 )
@@ -135,32 +123,32 @@ class GroupOffsets:
 
     def group_names(self) -> list[str]:
         """Name the groups that were used or created, without those that every broker has."""
-        names = dict.fromkeys(group.group_name for group in self._groups)
-        for used in (self._consumers, self._offsets, self._deliveries):
+        names = dict.fromkeys(group.group_name for group in self._tables.groups)
+        for used in (self._tables.consumers, self._tables.offsets, self._tables.deliveries):
             names |= dict.fromkeys(used.groups())
         return [name for name in names if name not in READY_MADE_GROUPS]
 
     def topics_of(self, group: str) -> tuple[str, ...]:
         """Name the topics that a group subscribes to, pulls or committed, its retry topic too."""
-        live = self._consumers.get(group)
+        live = self._tables.consumers.get(group)
         names = dict.fromkeys(() if live is None else live.subscriptions)
-        names |= dict.fromkeys(self._offsets.topics_of(group))
-        names |= dict.fromkeys(self._deliveries.topics_of(group))
+        names |= dict.fromkeys(self._tables.offsets.topics_of(group))
+        names |= dict.fromkeys(self._tables.deliveries.topics_of(group))
         names |= dict.fromkeys([retry_topic(group)])
-        return tuple(name for name in names if name in self._topics)
+        return tuple(name for name in names if name in self._tables.topics)
 
     def queues(self, topic: str) -> range:
         """Number the queues that can be read; none of an unknown topic."""
-        config = self._topics.get(topic)
+        config = self._tables.topics.get(topic)
         return range(0 if config is None else config.read_queue_nums)
 
     def place(self, group: str, topic: str, queue_id: int) -> GroupOffset:
         """Tell how far a group is in one queue."""
-        low = self._store.min_offset(topic, queue_id)
-        high = self._store.max_offset(topic, queue_id)
-        committed = self._offsets.query(group, topic, queue_id)
-        first = self._deliveries.first_offset(group, topic, queue_id)
-        following = self._deliveries.next_offset(group, topic, queue_id)
+        low = self._env.store.min_offset(topic, queue_id)
+        high = self._env.store.max_offset(topic, queue_id)
+        committed = self._tables.offsets.query(group, topic, queue_id)
+        first = self._tables.deliveries.first_offset(group, topic, queue_id)
+        following = self._tables.deliveries.next_offset(group, topic, queue_id)
         is_stored = committed != NOT_STORED
         done = committed if is_stored else max(low, 0 if first is None else first)
         return GroupOffset(
@@ -180,14 +168,14 @@ class GroupOffsets:
         beginning is in memory, and 5.3.3 not for an empty queue, which lets a consumer miss the
         first message; here nothing is missed.
         """
-        offset = self._offsets.query(group, topic, queue_id)
+        offset = self._tables.offsets.query(group, topic, queue_id)
         if offset != NOT_STORED:
             return offset
         if not zero_if_none:
             raise Refused(
                 Reason.NOT_FOUND, "Not found, do not set to zero, maybe this group boot first"
             )
-        oldest = self._store.min_offset(topic, queue_id)
+        oldest = self._env.store.min_offset(topic, queue_id)
         if oldest > 0:
             raise Refused(
                 Reason.NOT_FOUND,
@@ -202,21 +190,21 @@ class GroupOffsets:
         what its members commit is stale: the reset stays, and a remark says so, None otherwise.
         While the offsets cannot be saved, they are kept in memory and the refusal says so.
         """
-        if not self._profile.unknown_offset_group_accepted:
-            if group not in self._groups:
+        if not self._env.profile.unknown_offset_group_accepted:
+            if group not in self._tables.groups:
                 raise Refused(Reason.GROUP_NOT_EXIST, f"Group {group} not exist!")
-            if topic not in self._topics:
+            if topic not in self._tables.topics:
                 raise Refused(Reason.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
         problem = offset_problem(offset)
-        queues = self._config.int("maxQueueNums")
+        queues = self._env.config.int("maxQueueNums")
         if problem is None and not 0 <= queue_id < queues:
             problem = f"queueId[{queue_id}] is illegal: 0 to {queues - 1} (setting maxQueueNums)"
         if problem is not None:
             raise Refused(Reason.INVALID_PARAMETER, problem)
-        if self._offsets.is_reset(group, topic, queue_id):
+        if self._tables.offsets.is_reset(group, topic, queue_id):
             return _WAS_RESET
-        self._offsets.commit(group, topic, queue_id, offset)
-        problem = self._store.health.problem or self._offsets.unsaved
+        self._tables.offsets.commit(group, topic, queue_id, offset)
+        problem = self._env.store.health.problem or self._tables.offsets.unsaved
         if problem is not None:
             raise Refused(
                 Reason.FAILED,
@@ -245,12 +233,12 @@ class GroupOffsets:
         every queue, and one of which nobody is online. C++ members are told a list of queues, all
         members with `as_list`.
         """
-        topic = self._topics.get(name)
+        topic = self._tables.topics.get(name)
         if topic is None:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"Topic {name} does not exist")
-        if not self._profile.resets_at_pull:
+        if not self._env.profile.resets_at_pull:
             targets = yield from self._targets_before_5_3(group, topic, timestamp, force=force)
-        elif group not in self._groups:
+        elif group not in self._tables.groups:
             raise Refused(Reason.GROUP_NOT_EXIST, f"Group {group} does not exist")
         elif queue_id < 0:
             targets = {}
@@ -266,8 +254,8 @@ class GroupOffsets:
         elif offset is None or offset == NOT_STORED:
             targets = {queue_id: self._by_time(name, queue_id, timestamp)}
         else:
-            low = self._store.min_offset(name, queue_id)
-            high = self._store.max_offset(name, queue_id)
+            low = self._env.store.min_offset(name, queue_id)
+            high = self._env.store.max_offset(name, queue_id)
             if not low <= offset <= high + 1:
                 raise Refused(
                     Reason.FAILED,
@@ -289,7 +277,7 @@ class GroupOffsets:
         """Find the new offsets: forward only unless forced, members must be there."""
         name, targets = topic.topic_name, dict[int, int]()
         for queue_id in range(topic.write_queue_nums):
-            committed = self._offsets.query(group, name, queue_id)
+            committed = self._tables.offsets.query(group, name, queue_id)
             if committed == NOT_STORED:
                 raise Refused(
                     Reason.FAILED,
@@ -299,7 +287,7 @@ class GroupOffsets:
             found = self._by_time(name, queue_id, timestamp)
             targets[queue_id] = found if force else min(found, committed)
             yield
-        if self._consumers.get(group) is None:
+        if self._tables.consumers.get(group) is None:
             raise Refused(
                 Reason.CONSUMER_NOT_ONLINE,
                 f"Consumer not online, so can not reset offset, Group: {group} "
@@ -309,7 +297,7 @@ class GroupOffsets:
 
     def _by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
         if timestamp <= _TO_THE_END:
-            return self._store.max_offset(topic, queue_id)
+            return self._env.store.max_offset(topic, queue_id)
         return self.search(topic, queue_id, timestamp, None)
 
     def reset(self, group: str, topic: str, targets: Mapping[int, int]) -> None:
@@ -333,16 +321,16 @@ class GroupOffsets:
         answered with the offset too, as the original does, which costs that consumer a pull.
         Without it a queue in which the group is at that offset already is left alone.
         """
-        live = self._consumers.get(group)
-        at_pull = self._profile.resets_at_pull
+        live = self._tables.consumers.get(group)
+        at_pull = self._env.profile.resets_at_pull
         for queue_id, offset in targets.items():
-            committed = self._offsets.query(group, topic, queue_id)
-            following = self._deliveries.next_offset(group, topic, queue_id)
+            committed = self._tables.offsets.query(group, topic, queue_id)
+            following = self._tables.deliveries.next_offset(group, topic, queue_id)
             if not tell_absent and committed == offset and following in {None, offset}:
                 continue
             tell = at_pull and (live is not None or tell_absent)
-            self._offsets.reset(group, topic, queue_id, offset, tell=tell)
-            self._deliveries.moved(group, topic, queue_id, offset)
+            self._tables.offsets.reset(group, topic, queue_id, offset, tell=tell)
+            self._tables.deliveries.moved(group, topic, queue_id, offset)
             if at_pull:
                 self._wake(group, topic, queue_id)
             yield
@@ -362,13 +350,13 @@ class GroupOffsets:
     # -- shared -----------------------------------------------------------------------------
 
     def _key(self, topic: str, queue_id: int) -> MessageQueueKey:
-        return MessageQueueKey(topic, self._broker_name, queue_id)
+        return MessageQueueKey(topic, self._env.broker_name, queue_id)
 
     def _by_key(self, topic: str, offsets: Mapping[int, int]) -> dict[MessageQueueKey, int]:
         return {self._key(topic, queue_id): offset for queue_id, offset in offsets.items()}
 
     def _store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Give the store time of the message at a queue offset; 0 when there is none."""
-        queue = self._store.consume_queue(topic, queue_id)
+        queue = self._env.store.consume_queue(topic, queue_id)
         entry = None if queue is None or offset < 0 else queue.entry(offset)
-        return 0 if entry is None else self._store.log.store_timestamp(entry[0])
+        return 0 if entry is None else self._env.store.log.store_timestamp(entry[0])

@@ -1,4 +1,4 @@
-"""What a tool asks a consumer through its broker.
+"""Relays: what a tool asks a consumer through its broker.
 
 RocketMQ's AdminBrokerProcessor.callConsumer and Broker2Client.getConsumeStatus: the broker finds
 the connection of a member, hands the question on, and the answer back. Must not know: requests.
@@ -15,18 +15,17 @@ from embedded_broker.core.calls import (
     CLIENT_WAIT_MS,
     Answer,
     Call,
-    Calls,
+    ClientCalls,
     ConsumeDirectly,
     End,
     TellOffsets,
     TellRunningInfo,
 )
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.guards import Caller
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.store.message_store import MessageStore
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import ConsumerRegistry, Member
-from embedded_broker.tables.topics.table import TopicTable
+from embedded_broker.tables.broker_tables import Tables
+from embedded_broker.tables.consumers.registry import Member
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.consumption import ConsumerStatus
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
@@ -52,12 +51,9 @@ Statuses = dict[str, dict[MessageQueueKey, int]]
 class Relays:
     """Hands questions on to the members of groups. Used under the door."""
 
-    _broker_name: str
-    _store: MessageStore
-    _topics: TopicTable
-    _groups: GroupTable
-    _consumers: ConsumerRegistry
-    _calls: Calls
+    _env: Environment
+    _tables: Tables
+    _calls: ClientCalls
 
     def running_info(
         self, group: str, client_id: str, on_end: OnRelayed, *, with_stacks: bool = False
@@ -81,13 +77,13 @@ class Relays:
         """
         record = self._record(msg_id, caller)
         member = self._member(group, client_id)
-        config, settings = self._topics.get(topic or ""), self._groups.get(group)
+        config, settings = self._tables.topics.get(topic or ""), self._tables.groups.get(group)
         call = ConsumeDirectly(
             group=group,
             client_id=member.client_id,
             msg_id=msg_id,
             topic=topic,
-            broker_name=self._broker_name,
+            broker_name=self._env.broker_name,
             topic_sys_flag=None if config is None else config.topic_sys_flag,
             group_sys_flag=None if settings is None else settings.group_sys_flag,
             record=record,
@@ -99,14 +95,14 @@ class Relays:
             _, _, offset = decode_offset_id(msg_id)
         except ValueError as error:
             raise Refused(Reason.FAILED, f"{msg_id!r} is no offset message id: {error}") from error
-        record, view = self._store.queued(offset), self._store.read(offset)
+        record, view = self._env.store.queued(offset), self._env.store.read(offset)
         if record is None or view is None:
             raise Refused(Reason.FAILED, f"can not find message by the offset, {offset}")
         caller.demand_to_read(record)
         return bytes(view)
 
     def _member(self, group: str, client_id: str) -> Member:
-        live = self._consumers.get(group)
+        live = self._tables.consumers.get(group)
         for member in () if live is None else live.members.values():
             if member.client_id == client_id:
                 break
@@ -146,7 +142,7 @@ class Relays:
 
         Those that do not answer in time are left out. Refuses when nobody is there.
         """
-        live = self._consumers.get(group)
+        live = self._tables.consumers.get(group)
         if live is None:
             raise Refused(
                 Reason.CONSUMER_NOT_ONLINE,

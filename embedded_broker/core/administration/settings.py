@@ -1,4 +1,4 @@
-"""How topics, groups and options of a running broker are changed.
+"""Settings of a running broker: how topics, groups and options are changed.
 
 Answers: what is refused, and in which words. The rules are those of RocketMQ's
 AdminBrokerProcessor; but a real broker accepts any option, while here an unknown one, a bad value,
@@ -11,16 +11,14 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.settings.config import BrokerConfig, check_known, read_properties
+from embedded_broker.settings.config import check_known, read_properties
 from embedded_broker.settings.options import ARGUMENT_NAMES, OPTIONS
-from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.disk_health import DiskHealth
-from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.files import Table
 from embedded_broker.tables.topics.attributes import TopicAttributeError, parse_attributes
-from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -46,11 +44,8 @@ def check_saved(table: Table, path: str, health: DiskHealth) -> None:
 class Settings:
     """Topics, groups and options of one broker."""
 
-    _config: BrokerConfig
-    _profile: Profile
-    _clock: Clock
-    _topics: TopicTable
-    _groups: GroupTable
+    _env: Environment
+    _tables: Tables
     _health: DiskHealth
     _arguments: dict[str, str]
     """What `EmbeddedBroker(...)` was given, under RocketMQ's names for it."""
@@ -61,7 +56,7 @@ class Settings:
 
     @_changed_ms.default
     def _now(self) -> int:
-        return self._clock.now_ms
+        return self._env.clock.now_ms
 
     def put_topic(
         self, wanted: TopicConfig, attributes: str | None = None, *, by_owner: bool = False
@@ -73,7 +68,7 @@ class Settings:
         at attributes. The owner of the broker may change system topics, give attributes to a topic
         of 4.9, and say once more what never changes.
         """
-        profile, name = self._profile, wanted.topic_name
+        profile, name = self._env.profile, wanted.topic_name
         problem = topic_problem(
             name,
             length_max=profile.topic_length_max,
@@ -81,8 +76,8 @@ class Settings:
         )
         if problem is not None:
             raise Refused(Reason.INVALID_PARAMETER, problem)
-        guarded = not by_owner and self._config.flag("validateSystemTopicWhenUpdateTopic")
-        if guarded and self._topics.is_system(name):
+        guarded = not by_owner and self._env.config.flag("validateSystemTopicWhenUpdateTopic")
+        if guarded and self._tables.topics.is_system(name):
             raise Refused(
                 Reason.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic."
             )
@@ -90,17 +85,17 @@ class Settings:
         try:
             changes = parse_attributes(attributes if by_owner or profile.topic_attributes else None)
             if by_owner:
-                if self._new_type and name not in self._topics:
+                if self._new_type and name not in self._tables.topics:
                     changes.setdefault("+message.type", self._new_type)
-                changes = self._new_in(self._topics.get(name), changes)
-            mixed_allowed = self._config.flag("enableMixedMessageType")
+                changes = self._new_in(self._tables.topics.get(name), changes)
+            mixed_allowed = self._env.config.flag("enableMixedMessageType")
             if changes.get("+message.type") == _MIXED and not mixed_allowed:
                 raise Refused(
                     Reason.INVALID_PARAMETER,
                     "MIXED message type is not supported: enableMixedMessageType=false",
                 )
-            check_saved(self._topics, "config/topics.json", self._health)
-            self._topics.update(wanted, changes)
+            check_saved(self._tables.topics, "config/topics.json", self._health)
+            self._tables.topics.update(wanted, changes)
         except TopicAttributeError as error:
             raise Refused(Reason.FAILED, str(error)) from error
 
@@ -127,7 +122,7 @@ class Settings:
         self._check_queues("writeQueueNums", topic.write_queue_nums)
 
     def _check_queues(self, field: str, number: int) -> None:
-        most = self._config.int("maxQueueNums")
+        most = self._env.config.int("maxQueueNums")
         if not 0 <= number <= most:
             raise Refused(
                 Reason.INVALID_PARAMETER,
@@ -136,7 +131,7 @@ class Settings:
 
     def topic(self, name: str) -> TopicConfig:
         """Give the settings of a topic; refuses an unknown one."""
-        topic = self._topics.get(name)
+        topic = self._tables.topics.get(name)
         if topic is None:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
         return topic
@@ -155,28 +150,30 @@ class Settings:
 
     def topics(self) -> dict[str, TopicConfig]:
         """Give every topic by its name."""
-        return {topic.topic_name: topic for topic in self._topics}
+        return {topic.topic_name: topic for topic in self._tables.topics}
 
     def system_topics(self) -> list[str]:
         """Name the topics that nobody may create or delete."""
-        ready_made = (name for name in self._topics.names() if self._topics.is_system(name))
+        ready_made = (
+            name for name in self._tables.topics.names() if self._tables.topics.is_system(name)
+        )
         return sorted(SYSTEM_TOPICS.union(ready_made))
 
     def topics_version(self) -> dict[str, int]:
         """Give the DataVersion of the topics."""
-        return self._topics.data_version()
+        return self._tables.topics.data_version()
 
     def groups(self) -> dict[str, SubscriptionGroupConfig]:
         """Give every group by its name."""
-        return {group.group_name: group for group in self._groups}
+        return {group.group_name: group for group in self._tables.groups}
 
     def groups_version(self) -> dict[str, int]:
         """Give the DataVersion of the groups."""
-        return self._groups.data_version()
+        return self._tables.groups.data_version()
 
     def group(self, name: str) -> SubscriptionGroupConfig:
         """Give the settings of a group, which is made if that is allowed; else refuses."""
-        group = self._groups.find(name)
+        group = self._tables.groups.find(name)
         if group is None:
             raise Refused(Reason.GROUP_NOT_EXIST, "No group in this broker")
         return group
@@ -184,22 +181,22 @@ class Settings:
     def may_read(self, group: str, topic: str, *, may: bool | None = None) -> bool:
         """Forbid a group to read a topic, or allow it; say whether it may. None changes nothing."""
         if may is not None:
-            check_saved(self._groups, "config/subscriptionGroup.json", self._health)
-            self._groups.forbid(group, topic, reading=not may)
-        return not self._groups.is_forbidden(group, topic)
+            check_saved(self._tables.groups, "config/subscriptionGroup.json", self._health)
+            self._tables.groups.forbid(group, topic, reading=not may)
+        return not self._tables.groups.is_forbidden(group, topic)
 
     def forbidden(self) -> dict[str, dict[str, int]]:
         """Give what groups may not do with topics, as bits of permissions."""
-        return self._groups.forbidden()
+        return self._tables.groups.forbidden()
 
     def put_group(self, group: SubscriptionGroupConfig) -> None:
         """Create the settings of a consumer group or replace them; 4.9 takes any name."""
-        problem = self._groups.problem(group.group_name)
-        if problem is not None and self._profile.checks_group_names:
+        problem = self._tables.groups.problem(group.group_name)
+        if problem is not None and self._env.profile.checks_group_names:
             raise Refused(Reason.INVALID_PARAMETER, problem)
         self._check_queues("retryQueueNums", group.retry_queue_nums)
-        check_saved(self._groups, "config/subscriptionGroup.json", self._health)
-        self._groups.put(group)
+        check_saved(self._tables.groups, "config/subscriptionGroup.json", self._health)
+        self._tables.groups.put(group)
 
     def update_options(self, text: str) -> list[str]:
         """Change options, all of them or none, from lines of `name=value`.
@@ -219,21 +216,23 @@ class Settings:
                     settings[name] = value
                 else:
                     without_effect.append(name)
-            self._config.update_inside(settings)
+            self._env.config.update_inside(settings)
         except ConfigError as error:
             raise Refused(Reason.FAILED, str(error)) from error
         if settings:
             self._changes += 1
-            self._changed_ms = self._clock.now_ms
+            self._changed_ms = self._env.clock.now_ms
         return without_effect
 
     def options(self) -> dict[str, str]:
         """Give every option with its value, the arguments first."""
         given = {name: self._arguments[name] for name in ARGUMENT_NAMES if name in self._arguments}
-        shown = {name: OPTIONS[name].shown(value) for name, value in self._config.items()}
+        shown = {name: OPTIONS[name].shown(value) for name, value in self._env.config.items()}
         return given | shown
 
     def options_version(self) -> dict[str, int]:
         """Give the DataVersion of the options: how often they were changed, and when last."""
         version = {"counter": self._changes, "timestamp": self._changed_ms}
-        return {**version, "stateVersion": 0} if self._profile.data_version_has_state else version
+        return (
+            {**version, "stateVersion": 0} if self._env.profile.data_version_has_state else version
+        )

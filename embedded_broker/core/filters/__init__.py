@@ -1,4 +1,4 @@
-"""Which messages a subscription wants.
+"""Message filters: which messages a subscription wants.
 
 Answers: how an expression becomes a filter, for each type of expression there is. What a filter is
 asked stands in ``embedded_broker/store/judging.py`` (``Filter``). To add a type: a module beside

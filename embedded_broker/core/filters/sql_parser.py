@@ -1,4 +1,4 @@
-"""How a SQL92 expression is written: what may follow what.
+"""Parser of SQL92 expressions: what may follow what.
 
 The grammar, low to high: OR; AND; ``=`` ``<>`` ``IS [NOT] NULL``; comparisons, ``[NOT] BETWEEN``,
 ``[NOT] IN``, ``[NOT] CONTAINS|STARTSWITH|ENDSWITH``; ``+ - NOT``; literals, properties,
@@ -12,7 +12,7 @@ from typing import Final
 
 from embedded_broker.core.filters import sql_terms as terms
 from embedded_broker.core.filters.sql_terms import Term
-from embedded_broker.core.filters.sql_values import Kind, SqlError
+from embedded_broker.core.filters.sql_values import SqlError, SqlType
 from embedded_broker.core.filters.sql_words import UnexpectedError, Word, Words, as_written
 
 LENGTH_MAX: Final = 65_536
@@ -192,7 +192,7 @@ class _Parser:
             self._take(")")
             return inner
         if word.kind == "text":
-            return terms.constant(Kind.TEXT, self._text())
+            return terms.constant(SqlType.TEXT, self._text())
         self._take()
         match word.kind:
             case "fraction":
@@ -202,8 +202,8 @@ class _Parser:
             case "name":
                 return terms.property_of(word.text)
             case "NULL":
-                return terms.constant(Kind.NULL, None)
-        return terms.constant(Kind.TRUTH, word.kind == "TRUE")
+                return terms.constant(SqlType.NULL, None)
+        return terms.constant(SqlType.TRUTH, word.kind == "TRUE")
 
     def _text(self) -> str:
         return as_written(self._take("text")[1:-1].replace("''", "'"))

@@ -1,4 +1,4 @@
-"""What the parts of a SQL92 expression mean: three truths.
+"""Terms of SQL92 expressions: what each means, with three truths.
 
 A part is a `Term`: what it gives for the properties of a message, and what its operators must know
 beforehand. The rules, odd ones included, are those of the original's ``ComparisonExpression``,
@@ -18,10 +18,10 @@ from embedded_broker.core.filters.sql_values import (
     INT_MAX,
     LONG_MAX,
     NUMBERS,
-    Kind,
     NoMatch,
     Sign,
     SqlError,
+    SqlType,
     Value,
     literal,
     no_number,
@@ -57,7 +57,7 @@ _CHARS_OF_A_STEP: Final = 16
 class Term:
     """A part of an expression."""
 
-    kind: Kind
+    kind: SqlType
     give: Give
     steps: int
     """How many terms are evaluated for a message at most, this one included."""
@@ -86,10 +86,10 @@ def property_of(name: str) -> Term:
     def give(properties: Properties) -> Value:
         return properties.get(name)
 
-    return Term(Kind.TEXT, give, _steps_of(name), name=name, show=lambda: name)
+    return Term(SqlType.TEXT, give, _steps_of(name), name=name, show=lambda: name)
 
 
-def constant(kind: Kind, value: Value) -> Term:
+def constant(kind: SqlType, value: Value) -> Term:
     """Give always the same."""
     steps = _steps_of(value) if isinstance(value, str) else 1
     return Term(kind, lambda _: value, steps, is_constant=True, show=lambda: literal(value))
@@ -106,7 +106,7 @@ def whole_number(text: str) -> Term:
     value = int(digits) if len(digits) < 20 else LONG_MAX + 1
     if value > LONG_MAX:
         raise SqlError(no_number(digits), _NO_NUMBER)
-    return constant(Kind.INTEGER if value <= INT_MAX else Kind.LONG, value)
+    return constant(SqlType.INTEGER if value <= INT_MAX else SqlType.LONG, value)
 
 
 def fraction(text: str) -> Term:
@@ -116,7 +116,7 @@ def fraction(text: str) -> Term:
         raise SqlError(f"{text} is greater than {plain(DOUBLE_MAX)}", _REFUSED)
     if value < DOUBLE_MIN:
         raise SqlError(f"{text} is less than {plain(DOUBLE_MIN)}", _REFUSED)
-    return constant(Kind.DOUBLE, value)
+    return constant(SqlType.DOUBLE, value)
 
 
 def negated(term: Term) -> Term:
@@ -134,12 +134,12 @@ def negated(term: Term) -> Term:
         give(properties)
         return None
 
-    return Term(Kind.NULL, nothing, 1 + term.steps, show=show)
+    return Term(SqlType.NULL, nothing, 1 + term.steps, show=show)
 
 
 def truth_of(term: Term) -> Term:
     """Take a term as a condition: conditions are, and a property is never true."""
-    if term.kind is Kind.TRUTH or (term.kind is Kind.NULL and term.is_constant):
+    if term.kind is SqlType.TRUTH or (term.kind is SqlType.NULL and term.is_constant):
         return term
     if term.name is None:
         raise SqlError(
@@ -153,7 +153,7 @@ def truth_of(term: Term) -> Term:
 
 def _condition(truth: Truth, show: Show, *parts: Term) -> Term:
     """Make a condition that evaluates each of its parts once at most."""
-    return Term(Kind.TRUTH, truth, 1 + sum(part.steps for part in parts), show=show)
+    return Term(SqlType.TRUTH, truth, 1 + sum(part.steps for part in parts), show=show)
 
 
 def _wrapped(sign: str, term: Term) -> Show:
@@ -240,7 +240,7 @@ def is_in(term: Term, texts: Sequence[str], *, inside: bool) -> Term:
         return None if value is None else (value in wanted) is inside
 
     show = _listed(f"{name} {'IN' if inside else 'NOT IN'}", texts)
-    return Term(Kind.TRUTH, truth, term.steps + _steps_of(*texts), show=show)
+    return Term(SqlType.TRUTH, truth, term.steps + _steps_of(*texts), show=show)
 
 
 def _listed(operator: str, texts: Sequence[str]) -> Show:
@@ -283,7 +283,7 @@ def finds(term: Term, operator: str, text: str, *, found: bool) -> Term:
         return isinstance(value, str) and find(value, text) is found
 
     show = _wrapped(f"{'' if found else 'NOT '}{operator} ", term)
-    return Term(Kind.TRUTH, truth, term.steps + _steps_of(text), show=show)
+    return Term(SqlType.TRUTH, truth, term.steps + _steps_of(text), show=show)
 
 
 # --- comparing -----------------------------------------------------------------------------------
@@ -292,9 +292,9 @@ def finds(term: Term, operator: str, text: str, *, found: bool) -> Term:
 def equal(left: Term, right: Term) -> Term:
     """Whether two terms give the same; unknown if only the first gives nothing."""
     for term in (left, right):
-        if term.is_constant and term.kind is Kind.NULL:
+        if term.is_constant and term.kind is SqlType.NULL:
             raise SqlError("'NULL' cannot be compared.", _REFUSED)
-    if left.is_constant and right.is_constant and left.kind is Kind.TRUTH is not right.kind:
+    if left.is_constant and right.is_constant and left.kind is SqlType.TRUTH is not right.kind:
         raise SqlError(f"'{left.show()}' cannot be compared with '{right.show()}'", _REFUSED)
     give_left, give_right, sign = left.give, right.give, sign_for(left.kind, right.kind)
 
@@ -320,10 +320,10 @@ ORDERS: Final = frozenset(_TESTS)
 def ordered(left: Term, operator: str, right: Term) -> Term:
     """Compare by size; unknown where either side gives nothing."""
     for term in (left, right):
-        if term.kind is Kind.TRUTH or (term.is_constant and term.kind not in NUMBERS):
+        if term.kind is SqlType.TRUTH or (term.is_constant and term.kind not in NUMBERS):
             raise SqlError(f"Value '{term.show()}' cannot be compared.", _REFUSED)
     give_left, give_right, test = left.give, right.give, _TESTS[operator]
-    both_text = left.kind is Kind.TEXT is right.kind
+    both_text = left.kind is SqlType.TEXT is right.kind
     sign: Sign = sign_of_texts if both_text else sign_for(left.kind, right.kind)
 
     def truth(properties: Properties) -> bool | None:
@@ -347,16 +347,16 @@ def between(term: Term, low: Term, high: Term, *, inside: bool) -> Term:
 
 def _check_ends(low: Term, high: Term) -> None:
     """Refuse two literals between which nothing lies, or which cannot be compared."""
-    if Kind.NULL in {low.kind, high.kind}:
+    if SqlType.NULL in {low.kind, high.kind}:
         raise SqlError("Illegal values of between, values can not be null!", _REFUSED)
     least, most = low.give({}), high.give({})
     try:
         is_empty = sign_for(high.kind, low.kind)(most, least) < 0
     except NoMatch as error:
-        if high.kind is Kind.TRUTH:
+        if high.kind is SqlType.TRUTH:
             raise SqlError(_NO_CAST, "java.lang.ClassCastException") from error
-        text = str(least if low.kind is Kind.TEXT else most)
-        is_double = Kind.DOUBLE in {low.kind, high.kind}
+        text = str(least if low.kind is SqlType.TEXT else most)
+        is_double = SqlType.DOUBLE in {low.kind, high.kind}
         raise SqlError(f"{_NO_NUMBER}: {no_number(text, is_double=is_double)}", _REFUSED) from error
     if is_empty:
         raise SqlError(

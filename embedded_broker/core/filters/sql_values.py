@@ -50,7 +50,7 @@ class NoMatch(Exception):  # noqa: N818 - no error: the message does not match
     """A value that cannot be converted; the message is passed over whatever else is true."""
 
 
-class Kind(Enum):
+class SqlType(Enum):
     """What a term is known to give before any message is seen."""
 
     INTEGER = auto()
@@ -61,7 +61,7 @@ class Kind(Enum):
     NULL = auto()
 
 
-NUMBERS: Final = frozenset({Kind.INTEGER, Kind.LONG, Kind.DOUBLE})
+NUMBERS: Final = frozenset({SqlType.INTEGER, SqlType.LONG, SqlType.DOUBLE})
 
 
 # --- comparing -----------------------------------------------------------------------------------
@@ -71,21 +71,21 @@ Sign: TypeAlias = Callable[[Any, Any], int]
 """Negative, 0 or positive, as ``Comparable.compareTo``; raises `NoMatch`."""
 
 
-def sign_for(left: Kind, right: Kind) -> Sign:
+def sign_for(left: SqlType, right: SqlType) -> Sign:
     """Give how values of two kinds are compared: ``ComparisonExpression.__compare``."""
-    compare: Sign = _sign_of_doubles if Kind.DOUBLE in {left, right} else _sign
+    compare: Sign = _sign_of_doubles if SqlType.DOUBLE in {left, right} else _sign
     if left is right:
         return compare
-    if left is Kind.TRUTH and right is Kind.TEXT:
+    if left is SqlType.TRUTH and right is SqlType.TEXT:
         return _unreadable
-    if Kind.NULL in {left, right} or left is Kind.TRUTH:
+    if SqlType.NULL in {left, right} or left is SqlType.TRUTH:
         return _never
-    if left is Kind.TEXT:
+    if left is SqlType.TEXT:
         read_left = _READERS[right]
         return lambda one, other: compare(read_left(one), other)
-    if right is Kind.TRUTH:
+    if right is SqlType.TRUTH:
         return _never
-    if right is Kind.TEXT:
+    if right is SqlType.TEXT:
         read_right = _READERS[left]
         return lambda one, other: compare(one, read_right(other))
     if compare is _sign:
@@ -152,11 +152,11 @@ def _to_truth(text: str) -> bool:
     return text.lower() == "true"
 
 
-_READERS: Final[dict[Kind, Callable[[str], Value]]] = {
-    Kind.INTEGER: _to_integer,
-    Kind.LONG: _to_long,
-    Kind.DOUBLE: _to_double,
-    Kind.TRUTH: _to_truth,
+_READERS: Final[dict[SqlType, Callable[[str], Value]]] = {
+    SqlType.INTEGER: _to_integer,
+    SqlType.LONG: _to_long,
+    SqlType.DOUBLE: _to_double,
+    SqlType.TRUTH: _to_truth,
 }
 
 

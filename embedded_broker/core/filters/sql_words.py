@@ -1,4 +1,4 @@
-"""The words of a SQL92 expression, where they stand, and how an unexpected one is told.
+"""Tokens of SQL92 expressions: where they stand, and how an unexpected one is told.
 
 Lines, columns and texts are those of the original's scanner and parser, whose errors clients see in
 the answer to request 46. Characters are counted as Java's: an emoji is two of them. Must not know:

@@ -1,4 +1,4 @@
-"""What becomes of a message that was popped: it is done, or stays hidden for longer.
+"""Acks of popped messages: one is done, or stays hidden for longer.
 
 RocketMQ's AckMessageProcessor and ChangeInvisibleTimeProcessor. An ack is kept in the revive topic
 (`revive.py`); one of an ordered pop moves the group on instead (`ordered.py`). What comes too late,
@@ -11,16 +11,15 @@ from typing import NamedTuple
 
 from attrs import define
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.ordered import OrderedPops
 from embedded_broker.core.pop.revive import ReviveService
 from embedded_broker.core.pop.revive_log import PopKey, check_invisible
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.store.store_reader import StoreReader
 from embedded_broker.tables.offsets.orders import NOT_ITS_BLOCK
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.peer import Peer
-from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.pop import Ack, CheckPoint
 from rocketmq_py.protocol.pop_handles import PopHandle
 
@@ -48,8 +47,7 @@ class HiddenUntil(NamedTuple):
 class Acks:
     """Takes acks, and lets messages stay hidden. Used under the door."""
 
-    _clock: Clock
-    _store: StoreReader
+    _env: Environment
     _offsets: OffsetTable
     _checks: PopChecks
     _revive: ReviveService
@@ -65,8 +63,8 @@ class Acks:
 
     def ack_batch(self, one: Hidden, offsets: Sequence[int]) -> None:
         """Note that several messages of one pop are done; those outside the queue are left out."""
-        low = self._store.min_offset(one.topic, one.queue_id)
-        high = self._store.max_offset(one.topic, one.queue_id)
+        low = self._env.store.min_offset(one.topic, one.queue_id)
+        high = self._env.store.max_offset(one.topic, one.queue_id)
         within = [offset for offset in offsets if low <= offset <= high]
         if one.handle.is_ordered:
             for offset in within:
@@ -80,7 +78,7 @@ class Acks:
         The original does not look.
         """
         handle = one.handle
-        if handle.pop_time_ms + handle.invisible_ms <= self._clock.now_ms:
+        if handle.pop_time_ms + handle.invisible_ms <= self._env.clock.now_ms:
             return False
         if handle.is_ordered:
             return self._ordered.table.holds(
@@ -110,7 +108,7 @@ class Acks:
         None for a message of an ordered pop that the group has passed already.
         """
         self._checks.handed_out(one.topic, one.queue_id, one.offset, one.peer, end_counts=False)
-        now_ms, handle = self._clock.now_ms, one.handle
+        now_ms, handle = self._env.clock.now_ms, one.handle
         check_invisible(invisible_ms, now_ms)
         if handle.is_ordered:
             return self._show_again(one, now_ms + invisible_ms)

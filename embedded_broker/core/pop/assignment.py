@@ -1,4 +1,4 @@
-"""Which queues a consumer gets that lets the broker decide, and whether it pulls or pops them.
+"""Queue assignment by the broker: which queues a consumer gets, to pull or to pop.
 
 RocketMQ's QueryAssignmentProcessor. Who pops gets all queues of a broker as one, or shares queues
 with its neighbours; who pulls gets its part as clients compute it themselves. Must not know:
@@ -10,12 +10,10 @@ from typing import Final
 
 from attrs import define
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import ConsumerRegistry
+from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.consumers.request_modes import RequestModeTable
-from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.heartbeat import BROADCASTING
 from rocketmq_py.protocol.bodies.pop import (
@@ -55,10 +53,8 @@ class Assignment:
     `queues_of` gives the queues of a topic that may be read, on all brokers; None without any.
     """
 
-    _config: BrokerConfig
-    _topics: TopicTable
-    _groups: GroupTable
-    _consumers: ConsumerRegistry
+    _env: Environment
+    _tables: Tables
     modes: RequestModeTable
     _queues_of: Callable[[str], Queues | None]
 
@@ -70,9 +66,9 @@ class Assignment:
             raise Refused(Reason.FAILED, "topic and consumerGroup are required")
         if is_retry_topic(mode.topic):
             raise Refused(Reason.NO_PERMISSION, "retry topic is not allowed to set mode")
-        if mode.topic not in self._topics:
+        if mode.topic not in self._tables.topics:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
-        if self._groups.find(mode.consumer_group) is None:
+        if self._tables.groups.find(mode.consumer_group) is None:
             raise Refused(Reason.GROUP_NOT_EXIST, "subscription group does not exist")
         self.modes.put(mode)
 
@@ -81,8 +77,8 @@ class Assignment:
         mode = self.modes.find(topic, group)
         if mode is not None:
             return mode
-        share = self._config.int("defaultPopShareQueueNum")
-        kind = PULL if is_retry_topic(topic) else self._config.text("defaultMessageRequestMode")
+        share = self._env.config.int("defaultPopShareQueueNum")
+        kind = PULL if is_retry_topic(topic) else self._env.config.text("defaultMessageRequestMode")
         return MessageRequestMode(topic, group, kind, share if kind == POP else 0)
 
     def assign(self, asked: QueryAssignmentRequest) -> list[QueueAssignment] | None:
@@ -99,9 +95,9 @@ class Assignment:
         queues = self._queues_of(asked.topic)
         if queues is None or asked.message_model == BROADCASTING:
             return queues
-        if not self._config.flag("serverLoadBalancerEnable"):
+        if not self._env.config.flag("serverLoadBalancerEnable"):
             return queues
-        live = self._consumers.get(asked.consumer_group)
+        live = self._tables.consumers.get(asked.consumer_group)
         choose = STRATEGIES.get(asked.strategy_name)
         if live is None or choose is None:
             return None

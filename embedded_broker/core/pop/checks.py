@@ -1,4 +1,4 @@
-"""What every request of the POP family must fulfil, in the order of the original.
+"""Checks that every request of the POP family must pass, in the order of the original.
 
 The checks of PopMessageProcessor, AckMessageProcessor and ChangeInvisibleTimeProcessor. Must not
 know: what is done then.
@@ -6,12 +6,10 @@ know: what is done then.
 
 from attrs import define
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.store_reader import StoreReader
-from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.peer import Peer
-from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_READ
@@ -22,21 +20,18 @@ COUNT_MAX = 32
 
 @define(eq=False, kw_only=True)
 class PopChecks:
-    """Refuses what cannot be done; `address` is named when the broker refuses."""
+    """Refuses what cannot be done."""
 
-    _address: str
-    _config: BrokerConfig
-    _store: StoreReader
-    _topics: TopicTable
-    _groups: GroupTable
+    _env: Environment
+    _tables: Tables
 
     def broker(self, doing: str) -> None:
         """Refuse everything while the broker may not be read."""
-        perm = self._config.int("brokerPermission")
+        perm = self._env.config.int("brokerPermission")
         if not perm & PERM_READ:
             raise Refused(
                 Reason.NO_PERMISSION,
-                f"the broker[{self._address}] {doing} message is forbidden: "
+                f"the broker[{self._env.address}] {doing} message is forbidden: "
                 f"brokerPermission={perm} has no read bit (4)",
             )
 
@@ -46,21 +41,21 @@ class PopChecks:
             bound = "greater than 32" if wanted > 0 else "less than 0"
             raise Refused(
                 Reason.INVALID_PARAMETER,
-                f"the broker[{self._address}] pop message's num is {bound}",
+                f"the broker[{self._env.address}] pop message's num is {bound}",
             )
 
     def timers(self) -> None:
         """Refuse to hide messages that could not come back."""
-        if not self._config.flag("timerWheelEnable"):
+        if not self._env.config.flag("timerWheelEnable"):
             raise Refused(
                 Reason.FAILED,
-                f"the broker[{self._address}] pop message is forbidden because timerWheelEnable "
-                "is false",
+                f"the broker[{self._env.address}] pop message is forbidden because "
+                "timerWheelEnable is false",
             )
 
     def topic(self, name: str) -> TopicConfig:
         """Give a topic that exists."""
-        topic = self._topics.get(name)
+        topic = self._tables.topics.get(name)
         if topic is None:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
         return topic
@@ -86,7 +81,10 @@ class PopChecks:
         topic = self.topic(name)
         if not 0 <= queue_id < topic.read_queue_nums:
             raise Refused(Reason.MESSAGE_ILLEGAL, _illegal_queue(topic, queue_id, peer))
-        low, high = self._store.min_offset(name, queue_id), self._store.max_offset(name, queue_id)
+        low, high = (
+            self._env.store.min_offset(name, queue_id),
+            self._env.store.max_offset(name, queue_id),
+        )
         if not low <= offset < high + end_counts:
             raise Refused(
                 Reason.NO_MESSAGE,
@@ -94,7 +92,7 @@ class PopChecks:
             )
 
     def _group(self, name: str) -> SubscriptionGroupConfig:
-        group = self._groups.find(name)
+        group = self._tables.groups.find(name)
         if group is None:
             raise Refused(
                 Reason.GROUP_NOT_EXIST,

@@ -1,4 +1,4 @@
-"""When a queue is free again that an ordered pop has blocked.
+"""Ordered pops: when a queue that one has blocked is free again.
 
 RocketMQ's ConsumerOrderInfoLockManager: the block of a queue (`tables/offsets/orders.py`) ends by
 acks or by time, on the message clock; whoever waits for the queue is then asked again. Must not

@@ -1,4 +1,4 @@
-"""What a pop would find, without taking it: peeks, notifications, and how many wait.
+"""Peeks: what a pop would find, without taking it; also notifications, and how many wait.
 
 RocketMQ's PeekMessageProcessor, NotificationProcessor and PollingInfoProcessor. Must not know:
 headers. Read on: `service.py`.
@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from attrs import define, field
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.ordered import OrderedPops
 from embedded_broker.core.pop.pops import Notice, Pop, Popped
@@ -15,7 +16,6 @@ from embedded_broker.core.pop.queue_order import QueueOrder, place_of
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.store.pull import WRONG_OFFSET
-from embedded_broker.store.store_reader import StoreReader
 from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
 from embedded_broker.tables.peer import Peer
 
@@ -24,7 +24,7 @@ from embedded_broker.tables.peer import Peer
 class Peeks:
     """Looks at queues as a pop does. Used under the door."""
 
-    _store: StoreReader
+    _env: Environment
     _offsets: OffsetTable
     _checks: PopChecks
     _places: QueueOrder
@@ -47,13 +47,13 @@ class Peeks:
         peeked = Popped(0, 0, 0)
         for name, queue_id in self._places.walk(pop, topic, peeked):
             offset = self._next(pop.group, name, queue_id)
-            peeked.left += max(self._store.max_offset(name, queue_id) - offset, 0)
+            peeked.left += max(self._env.store.max_offset(name, queue_id) - offset, 0)
             room = pop.max_count - peeked.count
             if room <= 0:
                 continue
-            found = self._store.get(name, queue_id, offset, room)
+            found = self._env.store.get(name, queue_id, offset, room)
             if found.status in WRONG_OFFSET:
-                found = self._store.get(name, queue_id, found.next_begin_offset, room)
+                found = self._env.store.get(name, queue_id, found.next_begin_offset, room)
             peeked.buffers += found.buffers
             peeked.count += found.count
         return peeked
@@ -64,7 +64,7 @@ class Peeks:
         checks.broker("peeking")
         topic = checks.source(pop.topic, pop.queue_id, pop.group, pop.peer)
         return any(
-            self._store.max_offset(name, queue_id) > self._next(pop.group, name, queue_id)
+            self._env.store.max_offset(name, queue_id) > self._next(pop.group, name, queue_id)
             and not (
                 pop.is_ordered
                 and self._ordered.is_blocked(pop.group, name, queue_id, pop.attempt_id)
@@ -96,4 +96,4 @@ class Peeks:
 
     def _next(self, group: str, topic: str, queue_id: int) -> int:
         offset = self._offsets.query(group, topic, queue_id)
-        return self._store.min_offset(topic, queue_id) if offset == NOT_STORED else offset
+        return self._env.store.min_offset(topic, queue_id) if offset == NOT_STORED else offset

@@ -1,4 +1,4 @@
-"""What a pop asks for and what it gets, as values.
+"""Values of a pop: what it asks for and what it gets.
 
 Must not know: headers, the store. Read on: `service.py`, `peeks.py`.
 """

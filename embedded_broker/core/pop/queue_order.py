@@ -1,17 +1,16 @@
-"""Which queues a pop looks at, in which order, and where it waits.
+"""Queue order of a pop: which queues it looks at, in which order, and where it waits.
 
 Must not know: what lies in the queues. Read on: `service.py`, `peeks.py`.
 """
 
 from collections.abc import Iterator, Mapping
-from random import Random
 from typing import Final
 
 from attrs import define
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.pop.pops import Pop, Popped
 from embedded_broker.core.waiters import Waiters
-from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.pop_handles import pop_retry_topic
@@ -23,8 +22,7 @@ ANY_QUEUE: Final = -1
 class QueueOrder:
     """The queues of pops. Used under the door."""
 
-    _config: BrokerConfig
-    _random: Random
+    _env: Environment
     _topics: TopicTable
     _waiters: Waiters
 
@@ -34,8 +32,8 @@ class QueueOrder:
         In one answer messages of one retry topic only can be told apart from the others, so a
         broker with both kinds chooses one.
         """
-        turn = self._random.randrange(100)
-        retries_first = turn < self._config.int("popFromRetryProbability")
+        turn = self._env.random.randrange(100)
+        retries_first = turn < self._env.config.int("popFromRetryProbability")
         retry_topic = self._retry_topic(pop, turn)
         if retries_first and not pop.is_ordered:
             yield from self._queues(retry_topic, turn)
@@ -47,8 +45,8 @@ class QueueOrder:
             yield from self._queues(retry_topic, turn)
 
     def _retry_topic(self, pop: Pop, turn: int) -> str:
-        v2 = self._config.flag("enableRetryTopicV2")
-        if v2 and self._config.flag("retrieveMessageFromPopRetryTopicV1") and turn % 2 == 0:
+        v2 = self._env.config.flag("enableRetryTopicV2")
+        if v2 and self._env.config.flag("retrieveMessageFromPopRetryTopicV1") and turn % 2 == 0:
             v2 = False
         return pop_retry_topic(pop.topic, pop.group, v2=v2)
 
@@ -74,7 +72,7 @@ class QueueOrder:
 
     def has_room(self, place: str) -> bool:
         """Say whether one more may wait at a place."""
-        config, waiters = self._config, self._waiters
+        config, waiters = self._env.config, self._waiters
         return waiters.count_at(place) <= config.int("popPollingSize") and len(
             waiters
         ) < config.int("maxPopPollingSize")

@@ -1,4 +1,4 @@
-"""How records are read and written anew on their way to a popping client.
+"""Records on their way to a popping client: how they are read and written anew.
 
 Must not know: who pops. Read on: `service.py`.
 """

@@ -1,4 +1,4 @@
-"""Popped messages that stay hidden for as long as their consumer works on them.
+"""Renewals: popped messages stay hidden for as long as their consumer works on them.
 
 After the proxy's ReceiptHandleProcessor, without its scan: a message of a pop that asks for it is
 hidden for longer ten seconds before it would come back, at its own millisecond of the message
@@ -31,7 +31,6 @@ WHAT: Final = "renewal of a popped message"
 AHEAD_MS: Final = 10_000
 AGAIN_MS: Final = 5_000
 """A renewal that failed is tried again so much later."""
-FAILURES_MAX: Final = 3
 STEPS_MS: Final = tuple(minutes * 60_000 for minutes in (1, 3, 5, 10, 30, 60))
 LONGEST_MS: Final = 3 * 60 * 60_000
 GIVEN_BACK_MS: Final = 1_000
@@ -51,7 +50,6 @@ class _Held:
     reconsume_times: int
     due_ms: int = 0
     renewals: int = 0
-    failures: int = 0
 
 
 @define(eq=False, kw_only=True, slots=False)
@@ -104,11 +102,11 @@ class Renewals:
         for key in keys:
             self.give_back(self._held.pop(key).hidden)
 
-    def give_back(self, one: Hidden) -> None:
-        """Let a message come back soon, if it is still hidden by the handle that it has."""
+    def give_back(self, one: Hidden, after_ms: int = GIVEN_BACK_MS) -> None:
+        """Let a message come back so soon, if it is still hidden by the handle that it has."""
         if self._acks.is_open(one):
             try:
-                self._acks.hide_longer(one, GIVEN_BACK_MS)
+                self._acks.hide_longer(one, after_ms)
             except Refused as refused:
                 logger.warning("a message comes back later than it could: %s", refused.remark)
 
@@ -141,21 +139,16 @@ class Renewals:
         if not self._acks.is_open(one):
             del self._held[key]
             return
-        is_over = one.peer.closed or now_ms >= held.first_ms + LONGEST_MS
+        if one.peer.closed or now_ms >= held.first_ms + LONGEST_MS:
+            del self._held[key]
+            self.give_back(one, self._wait_ms(held))
+            return
+        step_ms = STEPS_MS[min(held.renewals, len(STEPS_MS) - 1)]
         try:
-            if is_over:
-                del self._held[key]
-                self._acks.hide_longer(one, self._wait_ms(held))
-                return
-            step_ms = STEPS_MS[min(held.renewals, len(STEPS_MS) - 1)]
             until = self._acks.hide_longer(one, step_ms, holder=one.peer)
         except Refused as refused:
-            held.failures += 1
             logger.warning("a popped message is not hidden for longer: %s", refused.remark)
-            if held.failures >= FAILURES_MAX:
-                self._held.pop(key, None)
-            else:
-                self._plan(key, held, now_ms + AGAIN_MS)
+            self._plan(key, held, now_ms + AGAIN_MS)
             return
         if until is None:
             del self._held[key]
@@ -169,7 +162,6 @@ class Renewals:
         )
         held.hidden = one._replace(handle=handle)
         held.renewals += 1
-        held.failures = 0
         self._plan(key, held)
 
     def _wait_ms(self, held: _Held) -> int:

@@ -1,4 +1,4 @@
-"""Which popped messages are hidden, until when, and how they come back.
+"""Revive service: which popped messages are hidden, until when, and how they come back.
 
 RocketMQ's PopReviveService, without rounds: what a pop took comes back at its own millisecond of
 the message clock, as a new message in the retry topic of its group, unless it was acked. Check
@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 from attrs import define, field
 
-from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import Budget, Deadline
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.pop.revive_log import (
     PopKey,
     ack_message,
@@ -34,15 +34,11 @@ from embedded_broker.core.pop.revive_log import (
 )
 from embedded_broker.core.put_reasons import reason_of
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage, PutResult
-from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
-from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
+from embedded_broker.tables.broker_tables import Tables
+from embedded_broker.tables.offsets.table import NOT_STORED
 from embedded_broker.tables.peer import Peer
-from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.clock import Clock
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.pop import Ack, CheckPoint
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -108,15 +104,8 @@ class ReviveService:
     something happened: ``revived``, ``gone``, ``put failed``.
     """
 
-    broker_name: str
-    _cluster_name: str
-    _config: BrokerConfig
-    _clock: Clock
-    _session: Session
-    _store: MessageStore
-    _topics: TopicTable
-    _groups: GroupTable
-    _offsets: OffsetTable
+    _env: Environment
+    _tables: Tables
     counters: Counter[str] = field(factory=Counter, init=False)
     changes: int = field(default=0, init=False)
     """Counts what may have brought the next deadline nearer, for the clock driver."""
@@ -134,29 +123,31 @@ class ReviveService:
     @property
     def topic(self) -> str:
         """The revive topic."""
-        return revive_topic(self._cluster_name)
+        return revive_topic(self._env.cluster_name)
 
     def load(self) -> None:
         """Find what is hidden in the store, and listen from now on."""
-        is_new = not self._store.log.max_offset
-        self._loaded_ms = 0 if is_new else self._clock.now_ms
+        is_new = not self._env.store.log.max_offset
+        self._loaded_ms = 0 if is_new else self._env.clock.now_ms
         for queue_id in range(self.queues):
-            queue = self._store.consume_queue(self.topic, queue_id)
+            queue = self._env.store.consume_queue(self.topic, queue_id)
             if queue is None:
                 continue
-            done = self._offsets.query(REVIVE_GROUP, self.topic, queue_id)
+            done = self._tables.offsets.query(REVIVE_GROUP, self.topic, queue_id)
             for offset, (at, _, _) in queue.iterate(max(done + 1, queue.min_offset)):
-                record = self._store.record(at)
+                record = self._env.store.record(at)
                 if record is not None:
                     self._note(record, queue_id, offset)
-        self._store.delay_topics.add(self.topic)
-        self._store.listen(self.topic, self._on_arrival)
-        self._session.every(self._config.int("flushConsumerOffsetInterval"), self._save_progress)
+        self._env.store.delay_topics.add(self.topic)
+        self._env.store.listen(self.topic, self._on_arrival)
+        self._env.session.every(
+            self._env.config.int("flushConsumerOffsetInterval"), self._save_progress
+        )
 
     @property
     def queues(self) -> int:
         """How many queues the revive topic has; 0 where there is none."""
-        topic = self._topics.get(self.topic)
+        topic = self._tables.topics.get(self.topic)
         return 0 if topic is None else topic.write_queue_nums
 
     def next_queue(self) -> int:
@@ -197,7 +188,7 @@ class ReviveService:
             point, point.offsets(), revive_queue, is_known=True, is_put_off=put_off, holder=holder
         )
         message = check_point_message(
-            point, self.topic, revive_queue, self._clock.now_ms, self._store.store_host
+            point, self.topic, revive_queue, self._env.clock.now_ms, self._env.store.store_host
         )
         try:
             self._put(message, "not handed out")
@@ -212,7 +203,12 @@ class ReviveService:
         ``revive_ms`` is when the check point is due. Refused when the ack cannot be stored.
         """
         message = ack_message(
-            ack, revive_ms, self.topic, revive_queue, self._clock.now_ms, self._store.store_host
+            ack,
+            revive_ms,
+            self.topic,
+            revive_queue,
+            self._env.clock.now_ms,
+            self._env.store.store_host,
         )
         self._put(message, "not acked")
         self._mark(ack)
@@ -246,14 +242,14 @@ class ReviveService:
             first = None if one is None else next(one.open_offsets(), None)
             if one is None or first is None:
                 continue
-            queue = self._store.consume_queue(one.point.topic, one.point.queue_id)
+            queue = self._env.store.consume_queue(one.point.topic, one.point.queue_id)
             entry = None if queue is None else queue.entry(first[1])
             if entry is not None:
                 yield entry[0]
 
     def _put(self, message: InnerMessage, what: str) -> PutResult:
-        result = self._store.put(message)
-        reason, remark = reason_of(result, self._config)
+        result = self._env.store.put(message)
+        reason, remark = reason_of(result, self._env.config)
         if not result.ok:
             self.counters["put failed"] += 1
             raise Refused(reason or Reason.FAILED, f"{what}: {remark}")
@@ -274,13 +270,13 @@ class ReviveService:
 
     def _on_arrival(self, arrivals: Arrivals) -> None:
         for number, (at, _, _) in enumerate(arrivals.entries, arrivals.queue_offset):
-            record = self._store.record(at)
+            record = self._env.store.record(at)
             if record is not None:
                 self._note(record, arrivals.queue_id, number)
 
     def _note(self, record: MessageRecord, revive_queue: int, revive_offset: int) -> None:
         """Note what has come to the revive topic."""
-        entry = read_entry(record, self.broker_name)
+        entry = read_entry(record, self._env.broker_name)
         if isinstance(entry, Ack):
             self._mark(entry)
         elif entry is not None:
@@ -350,31 +346,33 @@ class ReviveService:
         """
         point = found.point
         topic = normal_topic(point.topic, point.group)
-        is_wanted = topic in self._topics and point.group in self._groups
+        is_wanted = topic in self._tables.topics and point.group in self._tables.groups
         fired = 0
         for index, offset in list(found.open_offsets()) if is_wanted else ():
-            records = self._store.messages(point.topic, point.queue_id, offset)
+            records = self._env.store.messages(point.topic, point.queue_id, offset)
             if not records:
                 self.counters["gone"] += 1
             elif all(self._put_back(record, point) for record in records):
                 fired += 1
             else:
-                self._session.after(RETRY_MS, lambda: self._push(self._clock.now_ms, key), WHAT)
+                self._env.session.after(
+                    RETRY_MS, lambda: self._push(self._env.clock.now_ms, key), WHAT
+                )
                 return fired
             found.done |= 1 << index
         self._finish(key, found)
         return fired
 
     def _put_back(self, record: MessageRecord, point: CheckPoint) -> bool:
-        v2 = self._config.flag("enableRetryTopicV2")
-        copy = revived(record, point, self._store.store_host, v2=v2)
-        self._topics.ensure(copy.topic, RETRY_QUEUES)
-        if self._offsets.query(point.group, copy.topic, 0) == NOT_STORED:
+        v2 = self._env.config.flag("enableRetryTopicV2")
+        copy = revived(record, point, self._env.store.store_host, v2=v2)
+        self._tables.topics.ensure(copy.topic, RETRY_QUEUES)
+        if self._tables.offsets.query(point.group, copy.topic, 0) == NOT_STORED:
             # Says that the group's messages lie there: access control asks (`RetryOwners`).
-            self._offsets.commit(
-                point.group, copy.topic, 0, max(self._store.min_offset(copy.topic, 0), 0)
+            self._tables.offsets.commit(
+                point.group, copy.topic, 0, max(self._env.store.min_offset(copy.topic, 0), 0)
             )
-        result = self._store.put(copy)
+        result = self._env.store.put(copy)
         if not result.ok:
             self.counters["put failed"] += 1
             logger.warning("%s: put failed: %s %s", copy.topic, result.status.name, result.remark)
@@ -388,15 +386,15 @@ class ReviveService:
         offsets = {}
         for queue_id in range(self.queues):
             first = next(iter(self._waiting.get(queue_id, ())), None)
-            end = self._store.max_offset(self.topic, queue_id)
+            end = self._env.store.max_offset(self.topic, queue_id)
             offsets[queue_id] = (end if first is None else first) - 1
-        return _Progress(offsets, self._store.log.max_offset)
+        return _Progress(offsets, self._env.store.log.max_offset)
 
     def _save_progress(self) -> None:
         """Commit what was done when last asked, if that is durable by now; then look again."""
         captured = self._captured
         if captured is not None:
-            if self._store.flushed_offset < captured.log_end:
+            if self._env.store.flushed_offset < captured.log_end:
                 return
             self._commit(captured)
         self._captured = self._progress()
@@ -407,5 +405,5 @@ class ReviveService:
 
     def _commit(self, progress: _Progress) -> None:
         for queue_id, offset in progress.offsets.items():
-            if offset > self._offsets.query(REVIVE_GROUP, self.topic, queue_id):
-                self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, offset)
+            if offset > self._tables.offsets.query(REVIVE_GROUP, self.topic, queue_id):
+                self._tables.offsets.commit(REVIVE_GROUP, self.topic, queue_id, offset)

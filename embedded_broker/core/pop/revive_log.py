@@ -1,4 +1,4 @@
-"""What check points, acks and revived messages look like in the store, one function for each.
+"""Revive log: check points, acks and revived messages in the store, one function for each.
 
 RocketMQ's PopMessageProcessor.buildCkMsg, AckMessageProcessor.appendAck and
 PopReviveService.reviveRetry: a check point lies in ``rmq_sys_REVIVE_LOG_<cluster>`` and gets there

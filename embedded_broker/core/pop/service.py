@@ -1,4 +1,4 @@
-"""What a pop gets: messages of any queue, hidden from its group until they are acked or come back.
+"""Pops: messages of any queue, hidden from the group until they are acked or come back.
 
 RocketMQ's PopMessageProcessor. A pop walks the queues of a topic, beginning anywhere, and in a
 fifth of the cases what came back first; else that fills up (`queue_order.py`). Each queue that
@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.clocks.session import Session
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.filters import Filter, Filters, Unmade
 from embedded_broker.core.outside import Outside
 from embedded_broker.core.pop.checks import PopChecks
@@ -26,14 +26,11 @@ from embedded_broker.core.pop.revive_log import PopKey, check_invisible
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
-from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.judging import Unjudged
-from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.pull import WRONG_OFFSET, GetResult, GetStatus
-from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.offsets.orders import OrderBlock, spans_of
-from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
-from rocketmq_py.clock import Clock
+from embedded_broker.tables.offsets.table import NOT_STORED
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.pop import CheckPoint
 from rocketmq_py.protocol.names import is_retry_topic
@@ -50,12 +47,8 @@ _PASSED_OVER: Final = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE
 class PopService:
     """Hands out messages and hides them. Used under the door."""
 
-    _config: BrokerConfig
-    _clock: Clock
-    _session: Session
-    _store: MessageStore
-    _offsets: OffsetTable
-    _deliveries: DeliveryLog
+    _env: Environment
+    _tables: Tables
     _statistics: Statistics
     _checks: PopChecks
     _places: QueueOrder
@@ -123,7 +116,7 @@ class PopService:
         topic = checks.source(pop.topic, pop.queue_id, pop.group, pop.peer)
         wanted = self._wanted(pop)
         revive_queue = ORDERED_REVIVE_QUEUE if pop.is_ordered else self.revive.next_queue()
-        popped = Popped(self._clock.now_ms, pop.invisible_ms, revive_queue)
+        popped = Popped(self._env.clock.now_ms, pop.invisible_ms, revive_queue)
         check_invisible(pop.invisible_ms, popped.pop_time_ms)
         unjudged: Unjudged | None = None
         for name, queue_id in self._places.walk(pop, topic, popped):
@@ -152,7 +145,7 @@ class PopService:
         self, topic: str, queue_id: int, pop: Pop, popped: Popped, wanted: Filter | None
     ) -> None:
         """Take what one queue has for a pop that has room for more."""
-        store, group = self._store, pop.group
+        store, group = self._env.store, pop.group
         offset = self._begin(topic, queue_id, pop)
         if pop.is_ordered and self.ordered.is_blocked(group, topic, queue_id, pop.attempt_id):
             return
@@ -163,7 +156,7 @@ class PopService:
         found = store.get(topic, queue_id, offset, room, wanted=wanted)
         if found.status in WRONG_OFFSET:
             offset = found.next_begin_offset
-            self._offsets.commit(group, topic, queue_id, offset)
+            self._tables.offsets.commit(group, topic, queue_id, offset)
             found = store.get(topic, queue_id, offset, room, wanted=wanted)
         if found.count:
             offsets = [at for buffer in found.buffers for at in queue_offsets(buffer)]
@@ -175,26 +168,26 @@ class PopService:
             popped.count += found.count
             popped.buffers += self._records(portion, found, pop, popped)
         elif found.status in _PASSED_OVER:
-            self._offsets.commit(group, topic, queue_id, found.next_begin_offset)
+            self._tables.offsets.commit(group, topic, queue_id, found.next_begin_offset)
             popped.has_passed |= found.next_begin_offset < found.max_offset
         popped.left += max(found.max_offset - found.next_begin_offset, 0)
         self._statistics.note_pull(group, topic, found.count, found.size)
-        self._deliveries.handed_out(
+        self._tables.deliveries.handed_out(
             group, topic, queue_id, offset, max(found.next_begin_offset, offset), found.count
         )
 
     def _begin(self, topic: str, queue_id: int, pop: Pop) -> int:
         """Give the offset at which a group goes on; a new group's is chosen and committed."""
         group = pop.group
-        offset = self._offsets.query(group, topic, queue_id)
-        reset = self._offsets.take_reset(group, topic, queue_id)
+        offset = self._tables.offsets.query(group, topic, queue_id)
+        reset = self._tables.offsets.take_reset(group, topic, queue_id)
         if reset is not None:
             self.ordered.table.clear(group, topic, queue_id)
-            self._offsets.commit(group, topic, queue_id, reset)
+            self._tables.offsets.commit(group, topic, queue_id, reset)
             return reset
         if offset == NOT_STORED:
             offset = self._first(topic, queue_id, pop)
-            self._offsets.commit(group, topic, queue_id, offset)
+            self._tables.offsets.commit(group, topic, queue_id, offset)
         return offset
 
     def _first(self, topic: str, queue_id: int, pop: Pop) -> int:
@@ -203,11 +196,11 @@ class PopService:
         A queue whose first message was never removed is read from the begin even then, unless
         initPopOffsetByCheckMsgInMem is off: all of it is in memory.
         """
-        low = self._store.min_offset(topic, queue_id)
+        low = self._env.store.min_offset(topic, queue_id)
         if not pop.from_last or is_retry_topic(topic):
             return low
-        high = self._store.max_offset(topic, queue_id)
-        if low <= 0 < high and self._config.flag("initPopOffsetByCheckMsgInMem"):
+        high = self._env.store.max_offset(topic, queue_id)
+        if low <= 0 < high and self._env.config.flag("initPopOffsetByCheckMsgInMem"):
             return 0
         return max(high - 1, 0)
 
@@ -219,9 +212,7 @@ class PopService:
         """
         if pop.is_ordered:
             return True
-        name = PopKey(
-            topic, pop.group, queue_id, offset, popped.pop_time_ms, self.revive.broker_name
-        )
+        name = PopKey(topic, pop.group, queue_id, offset, popped.pop_time_ms, self._env.broker_name)
         while self.revive.is_taken(name):
             if popped.portions:
                 return False
@@ -246,10 +237,10 @@ class PopService:
             )
             block = self.ordered.hand_out(pop.group, topic, queue_id, block)
             popped.order_counts += order_counts(topic, queue_id, block)
-            self._offsets.commit(pop.group, topic, queue_id, start)
+            self._tables.offsets.commit(pop.group, topic, queue_id, start)
             return True
         point = CheckPoint(
-            broker_name=self.revive.broker_name,
+            broker_name=self._env.broker_name,
             group=pop.group,
             diffs=[offset - start for offset in offsets],
             invisible_ms=popped.invisible_ms,
@@ -265,7 +256,7 @@ class PopService:
             if popped.portions:
                 return False
             raise
-        self._offsets.commit(pop.group, topic, queue_id, found.next_begin_offset)
+        self._tables.offsets.commit(pop.group, topic, queue_id, found.next_begin_offset)
         return True
 
     def _records(
@@ -276,7 +267,7 @@ class PopService:
         What came back has its first topic again, and its handle: the client could not make it.
         """
         is_own = portion.topic == pop.topic
-        if is_own or self._config.flag("popResponseReturnActualRetryTopic"):
+        if is_own or self._env.config.flag("popResponseReturnActualRetryTopic"):
             return [*found.buffers]
         handle = PopHandle(
             portion.start_offset,
@@ -284,7 +275,7 @@ class PopService:
             popped.invisible_ms,
             popped.revive_queue,
             retry_flag(portion.topic),
-            self.revive.broker_name,
+            self._env.broker_name,
             portion.queue_id,
         )
         return [
@@ -298,7 +289,7 @@ class PopService:
     def _go_on_soon(self, pop: Pop) -> None:
         """Ask a pop again after others had their turn: it has only passed messages over."""
         queue_id = max(pop.queue_id, 0)
-        self._session.after(
+        self._env.session.after(
             0, lambda: self.waiters.wake(pop.group, pop.topic, queue_id, is_over=False), "pop"
         )
 
@@ -313,7 +304,7 @@ class PopService:
             else:
                 outcome, _ = self._look(pop)
                 for _ in range(LOOKS_AT_ONCE):
-                    if outcome.count or not outcome.has_passed or self._store.judging.is_over:
+                    if outcome.count or not outcome.has_passed or self._env.store.judging.is_over:
                         break
                     outcome, _ = self._look(pop)
                 if not outcome.count and not is_over:

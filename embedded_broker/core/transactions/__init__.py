@@ -1,4 +1,4 @@
-"""Messages that wait for the word of their producer: kept unseen, asked about, ended.
+"""Transactions: messages kept unseen until their producer says what becomes of them.
 
 `half.py` says what a half message, its copies and its removal mark look like, `service.py` which of
 them are open and when their producer is asked. This room answers no request:

@@ -1,4 +1,4 @@
-"""How a transaction ends.
+"""End of a transaction: commit or rollback.
 
 RocketMQ's EndTransactionProcessor behind its header: the half message must be the one that the
 producer names, then a commit stores it under its real topic and a rollback only marks it as done. A
@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 from attrs import define
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.guards import Action, Caller
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.transactions.half import custom_immunity_ms, delivery
 from embedded_broker.core.transactions.service import TransactionalMessageService
-from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.queue_names import destination
-from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
@@ -41,14 +40,13 @@ class Ending(NamedTuple):
 class EndTransactions:
     """Commits and rolls back. Used under the door."""
 
-    _config: BrokerConfig
-    _clock: Clock
+    _env: Environment
     _transactions: TransactionalMessageService
     _produce: Produce
 
     def check_role(self) -> None:
         """Refuse on a slave."""
-        if self._config.text("brokerRole") == "SLAVE":
+        if self._env.config.text("brokerRole") == "SLAVE":
             remark = "a slave (brokerRole=SLAVE) cannot end transactions"
             raise Refused(Reason.SLAVE_NOT_AVAILABLE, remark)
 
@@ -69,7 +67,7 @@ class EndTransactions:
         _demand(Action.PUB, half, caller)
         self._refuse_late(ending, half)
         _refuse_another(ending, half)
-        once = self._config.flag("transactionEndOnce")
+        once = self._env.config.flag("transactionEndOnce")
         if once and not self._transactions.is_open(half.queue_offset):
             raise Refused(
                 Reason.FAILED,
@@ -108,8 +106,8 @@ class EndTransactions:
         if ending.was_asked or Prop.CHECK_IMMUNITY_TIME_IN_SECONDS not in half.properties:
             return
         immunity_ms = custom_immunity_ms(half.properties)
-        limit_ms = max(immunity_ms or 0, self._config.int("transactionTimeOut"))
-        age_ms = self._clock.now_ms - half.store_timestamp
+        limit_ms = max(immunity_ms or 0, self._env.config.int("transactionTimeOut"))
+        age_ms = self._env.clock.now_ms - half.store_timestamp
         if age_ms > limit_ms:
             raise Refused(
                 Reason.ILLEGAL_OPERATION,

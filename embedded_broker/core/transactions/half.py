@@ -1,4 +1,4 @@
-"""What the messages of a transaction look like in the store, one function for each.
+"""Half messages and their marks: what a transaction looks like in the store.
 
 RocketMQ's TransactionalMessageBridge, TransactionalMessageUtil and
 DefaultTransactionalMessageCheckListener: a half message lies in RMQ_SYS_TRANS_HALF_TOPIC and says

@@ -1,4 +1,4 @@
-"""Which transactions are open, when their producer is asked, and how they end.
+"""Transaction service: which are open, when a producer is asked, and how they end.
 
 RocketMQ's TransactionalMessageServiceImpl and TransactionalMessageCheckService, without rounds: a
 half message is due at its own time on the message clock, `transactionTimeOut` after it was stored
@@ -24,9 +24,9 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 from embedded_broker.clocks.clock import BrokerClock
-from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
-from embedded_broker.core.calls import Calls, CheckTransaction
+from embedded_broker.core.calls import CheckTransaction, ClientCalls
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Histogram
 from embedded_broker.core.transactions.half import (
@@ -41,17 +41,11 @@ from embedded_broker.core.transactions.half import (
     replaced_offset,
     resumed,
 )
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
-from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.queue_names import destination
 from embedded_broker.store.run import Arrival, Arrivals
-from embedded_broker.tables.consumers.registry import ProducerRegistry
-from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.peer import Peer
-from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.clock import Clock
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import MQVersion
 from rocketmq_py.protocol.handles import encode_offset_id
@@ -106,16 +100,9 @@ class TransactionalMessageService:
     producer``, ``parked``, ``unreadable``, ``put failed``.
     """
 
-    _broker_name: str
-    _profile: Profile
-    _config: BrokerConfig
-    _clock: Clock
-    _session: Session
-    _store: MessageStore
-    _topics: TopicTable
-    _offsets: OffsetTable
-    _producers: ProducerRegistry
-    _calls: Calls
+    _env: Environment
+    _tables: Tables
+    _calls: ClientCalls
     counters: Counter[str] = field(factory=Counter, init=False)
     finished: Histogram = field(init=False)
     """How long producers took to end their transactions."""
@@ -153,13 +140,15 @@ class TransactionalMessageService:
             self._note(offset, half)
             self._push(self._due_ms(half), offset)
         self._known_as = {old: new for old, new in self._known_as.items() if new in found}
-        self._store.listen(HALF_TOPIC, self._on_arrival)
-        self._config.on_change(self._read_settings)
-        self._session.every(self._config.int("flushConsumerOffsetInterval"), self._save_progress)
+        self._env.store.listen(HALF_TOPIC, self._on_arrival)
+        self._env.config.on_change(self._read_settings)
+        self._env.session.every(
+            self._env.config.int("flushConsumerOffsetInterval"), self._save_progress
+        )
 
     def _read_halves(self, removed: set[int]) -> dict[int, OpenHalf]:
         """Give the half messages that have neither a removal mark nor a newer copy."""
-        store = self._store
+        store = self._env.store
         found: dict[int, OpenHalf] = {}
         queue = store.consume_queue(HALF_TOPIC, 0)
         if queue is None:
@@ -239,7 +228,7 @@ class TransactionalMessageService:
 
     def find(self, commit_log_offset: int) -> MessageRecord | None:
         """Read the half message at an offset; None when no half message begins there."""
-        record = self._store.queued(commit_log_offset)
+        record = self._env.store.queued(commit_log_offset)
         return record if record is not None and record.topic == HALF_TOPIC else None
 
     def find_open(self, unique_key: str) -> MessageRecord | None:
@@ -254,7 +243,7 @@ class TransactionalMessageService:
 
         ``demand`` refuses one that somebody has no right to.
         """
-        record = self._store.queued(commit_log_offset)
+        record = self._env.store.queued(commit_log_offset)
         if record is None or destination(record.properties) is None:
             raise Refused(
                 Reason.FAILED, f"no half message is at commit log offset {commit_log_offset}"
@@ -274,7 +263,7 @@ class TransactionalMessageService:
         """End a half message by a removal mark; one that cannot be stored is stored later."""
         current = self._known_as.get(queue_offset, queue_offset)
         if self._waits(current):
-            age_ms = self._clock.now_ms - self._open[current].since_ms
+            age_ms = self._env.clock.now_ms - self._open[current].since_ms
             self.finished.observe(age_ms / 1000)
         self._end(current, queue_offset)
 
@@ -297,11 +286,11 @@ class TransactionalMessageService:
             offsets.append(self._known_as[queue_offset])
         mark = removal_mark(
             tuple(offsets),
-            with_separator=self._profile.version >= MQVersion.V5_0_0,
-            now_ms=self._clock.now_ms,
-            born_host=self._store.store_host,
+            with_separator=self._env.profile.version >= MQVersion.V5_0_0,
+            now_ms=self._env.clock.now_ms,
+            born_host=self._env.store.store_host,
         )
-        self._topics.ensure(OP_HALF_TOPIC, 1)
+        self._tables.topics.ensure(OP_HALF_TOPIC, 1)
         result = self._put(mark)
         if not result.ok:
             return False
@@ -377,14 +366,14 @@ class TransactionalMessageService:
 
     def _ask(self, producer: Peer, copy: InnerMessage, result: PutResult) -> None:
         """Send request 39 about the copy that was just stored."""
-        store_host = self._store.store_host
+        store_host = self._env.store.store_host
         call = CheckTransaction(
             queue_offset=result.queue_offset,
             commit_log_offset=result.commit_log_offset,
             unique_key=copy.properties.get(Prop.UNIQ_KEY),
             offset_id=encode_offset_id(store_host, result.commit_log_offset),
             topic=HALF_TOPIC,
-            broker_name=self._broker_name,
+            broker_name=self._env.broker_name,
             record=check_body(
                 copy,
                 queue_offset=result.queue_offset,
@@ -402,7 +391,7 @@ class TransactionalMessageService:
         """
         live = [
             member.connection
-            for member in self._producers.members(group)
+            for member in self._tables.producers.members(group)
             if not member.connection.closed and member.may_publish(topic)
         ]
         if not live:
@@ -411,7 +400,7 @@ class TransactionalMessageService:
         return live[self._turn % len(live)]
 
     def _park(self, offset: int, record: MessageRecord, now_ms: int) -> bool:
-        self._topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, 1)
+        self._tables.topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, 1)
         if not self._put(parked(record)).ok:
             self._push(now_ms + self._interval_ms, offset)
             return False
@@ -427,7 +416,7 @@ class TransactionalMessageService:
         return True
 
     def _put(self, msg: InnerMessage) -> PutResult:
-        result = self._store.put(msg)
+        result = self._env.store.put(msg)
         if result.status is not PutStatus.PUT_OK:
             self.counters["put failed"] += 1
             logger.warning("%s: put failed: %s %s", msg.topic, result.status.name, result.remark)
@@ -435,20 +424,20 @@ class TransactionalMessageService:
 
     def _age_ms(self, half: OpenHalf, now_ms: int) -> int:
         """Give how old the first copy is; a jump of a test's clock makes nothing old."""
-        clock = self._clock
+        clock = self._env.clock
         if isinstance(clock, BrokerClock):
             return clock.aged_ms(half.since_ms)
         return now_ms - half.since_ms
 
     @property
     def _jumping(self) -> bool:
-        clock = self._clock
+        clock = self._env.clock
         return isinstance(clock, BrokerClock) and clock.jumping
 
     def end_jump(self) -> None:
         """Let what was asked during a jump be asked again, an interval from now at the earliest."""
         asked, self._asked_in_jump = self._asked_in_jump, []
-        now_ms = self._clock.now_ms
+        now_ms = self._env.clock.now_ms
         for offset in asked:
             half = self._open.get(offset)
             if half is not None:
@@ -456,7 +445,7 @@ class TransactionalMessageService:
                 self._push(due_ms if due_ms > now_ms else now_ms + self._interval_ms, offset)
 
     def _read_settings(self, _changed: frozenset[str]) -> None:
-        config = self._config
+        config = self._env.config
         self._timeout_ms = config.int("transactionTimeOut")
         self._interval_ms = config.int("transactionCheckInterval")
         self._check_max = config.int("transactionCheckMax")
@@ -474,17 +463,17 @@ class TransactionalMessageService:
 
     def _committed(self, topic: str) -> int:
         """Give where to begin reading a queue: the committed offset, within what there is."""
-        low = self._store.min_offset(topic, 0)
-        offset = self._offsets.query(TRANS_GROUP, topic, 0)
-        return max(low, min(offset, self._store.max_offset(topic, 0)))
+        low = self._env.store.min_offset(topic, 0)
+        offset = self._tables.offsets.query(TRANS_GROUP, topic, 0)
+        return max(low, min(offset, self._env.store.max_offset(topic, 0)))
 
     def _read_marks(self) -> set[int]:
         removed: set[int] = set()
-        queue = self._store.consume_queue(OP_HALF_TOPIC, 0)
+        queue = self._env.store.consume_queue(OP_HALF_TOPIC, 0)
         if queue is None:
             return removed
         for offset, (offset_py, _, _) in queue.iterate(self._committed(OP_HALF_TOPIC)):
-            record = self._store.record(offset_py)
+            record = self._env.store.record(offset_py)
             ended = [] if record is None else removed_offsets(record)
             removed.update(ended)
             self._pass_mark(offset, max(ended, default=-1))
@@ -498,7 +487,7 @@ class TransactionalMessageService:
             self._mark_points.append((mark_offset + 1, self._highest_marked))
 
     def _progress(self) -> Progress:
-        store = self._store
+        store = self._env.store
         half_offset = next(iter(self._open), store.max_offset(HALF_TOPIC, 0))
         mark_offset = self._committed(OP_HALF_TOPIC)
         if not self._open:
@@ -513,7 +502,7 @@ class TransactionalMessageService:
         self._write_missing_marks()
         captured = self._captured
         if captured is not None:
-            if self._store.flushed_offset < captured.log_end:
+            if self._env.store.flushed_offset < captured.log_end:
                 return
             self._commit(captured)
         self._captured = self._progress()
@@ -524,7 +513,7 @@ class TransactionalMessageService:
         self._commit(self._progress())
 
     def _commit(self, progress: Progress) -> None:
-        offsets = self._offsets
+        offsets = self._tables.offsets
         for topic, offset in (
             (HALF_TOPIC, progress.half_offset),
             (OP_HALF_TOPIC, progress.mark_offset),

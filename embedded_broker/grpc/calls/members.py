@@ -192,7 +192,7 @@ class MemberCalls:
         self._bind(client, stream)
         self._tell_settings(client)
         if is_first and said.user_agent.language == Language.NODE_JS:
-            session = endpoint.brokers.first.session
+            session = endpoint.brokers.first.env.session
             session.after(SECOND_PUSH_MS, partial(self._tell_settings, client), "settings")
 
     def _enter(self, client: GrpcClient, data: HeartbeatData, metadata: Metadata) -> None:
@@ -201,7 +201,7 @@ class MemberCalls:
         language = _LANGUAGES.get(metadata.language.upper(), LanguageCode.OTHER)
         for services in self._endpoint.brokers.values():
             caller = Caller(services.guards, client, SignedCall(Rpc.HEARTBEAT, metadata))
-            version = services.profile.version
+            version = services.env.profile.version
             members = services.administration.clients
             work = members.heartbeat(client, data, language, version, caller)
             if do_at_once(work) is None:
@@ -225,7 +225,9 @@ class MemberCalls:
         said.metric.on = False
         services = endpoint.brokers.first
         if settings.group:
-            group = services.groups.get(settings.group) or SubscriptionGroupConfig(settings.group)
+            group = services.tables.groups.get(settings.group) or SubscriptionGroupConfig(
+                settings.group
+            )
             policy = out.backoff(retry_policy(group), group.retry_max_times + 1)
             said.subscription.fifo = bool(group.consume_message_orderly)
             said.subscription.receive_batch_size = RECEIVE_BATCH
@@ -233,7 +235,7 @@ class MemberCalls:
         else:
             policy = out.backoff(SEND_POLICY, SEND_ATTEMPTS)
             said.publishing.validate_message_type = True
-            said.publishing.max_body_size = min(services.config.int("maxMessageSize"), BODY_MAX)
+            said.publishing.max_body_size = min(services.env.config.int("maxMessageSize"), BODY_MAX)
         said.backoff_policy.CopyFrom(policy)
         endpoint.push(client, command)
 
@@ -336,7 +338,7 @@ def _do_all(door: Door, work: Steps[bool]) -> None:
 
 
 def _nothing() -> None:
-    """Stand for an act that is done elsewhere."""
+    """Stand for handling that is done elsewhere."""
 
 
 @define(eq=False)

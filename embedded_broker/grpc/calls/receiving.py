@@ -120,11 +120,11 @@ class ReceiveCalls:
 
     def _receive(self, call: Call, wanted: _Wanted) -> Any:
         services = self._broker_of(wanted)
-        settings = services.groups.find(wanted.group)
+        settings = services.tables.groups.find(wanted.group)
         if settings is None:
             told = f"subscription group [{wanted.group}] does not exist"
             raise Rejected(RpcStatus.CONSUMER_GROUP_NOT_FOUND, told)
-        if takes_batches(services.topics.get(wanted.topic)):
+        if takes_batches(services.tables.topics.get(wanted.topic)):
             told = (
                 f"topic[{wanted.topic}] has queues of type BatchCQ, which gRPC clients cannot read"
             )
@@ -148,7 +148,7 @@ class ReceiveCalls:
 
         def reply(outcome: Popped | Refused) -> None:
             try:
-                answer = self._popped(call, wanted, pop, services.broker_name, outcome)
+                answer = self._popped(call, wanted, pop, services.env.broker_name, outcome)
             except Exception as error:  # noqa: BLE001 - whoever woke the pop must not suffer
                 self._endpoint.refuse(call, error)
             else:
@@ -158,15 +158,15 @@ class ReceiveCalls:
         popped = services.pop_service.pop(pop, reply)
         if popped is None:
             return None
-        return self._popped(call, wanted, pop, services.broker_name, popped)
+        return self._popped(call, wanted, pop, services.env.broker_name, popped)
 
     def _broker_of(self, wanted: _Wanted) -> BrokerServices:
         """Give the broker that is asked for, or any that has the topic."""
         brokers = self._endpoint.brokers
         services = brokers.get(wanted.broker_name)
-        if services is None or wanted.topic not in services.topics:
+        if services is None or wanted.topic not in services.tables.topics:
             services = next(brokers.with_topic(wanted.topic), None)
-        topic = None if services is None else services.topics.get(wanted.topic)
+        topic = None if services is None else services.tables.topics.get(wanted.topic)
         if services is None or topic is None:
             raise Rejected(RpcStatus.TOPIC_NOT_FOUND, f"topic[{wanted.topic}] does not exist")
         if not topic.perm & PERM_READ:
@@ -181,7 +181,9 @@ class ReceiveCalls:
         if isinstance(popped, Refused):
             raise popped
         services = self._endpoint.brokers[broker]
-        settings = services.groups.find(wanted.group) or SubscriptionGroupConfig(wanted.group)
+        settings = services.tables.groups.find(wanted.group) or SubscriptionGroupConfig(
+            wanted.group
+        )
         kept: list[_Found] = []
         for one in _found(popped, pop, broker):
             if wanted.tags and one.record.properties.get(Prop.TAGS) not in wanted.tags:
@@ -353,7 +355,7 @@ class ReceiveCalls:
         if not self._endpoint.codes.is_strict:
             return services.acks.is_open(one)
         ends_ms = one.handle.pop_time_ms + one.handle.invisible_ms
-        return call.rpc is Rpc.FORWARD_TO_DEAD_LETTER_QUEUE or ends_ms > services.clock.now_ms
+        return call.rpc is Rpc.FORWARD_TO_DEAD_LETTER_QUEUE or ends_ms > services.env.clock.now_ms
 
 
 def _found(popped: Popped, pop: Pop, broker: str) -> Iterator[_Found]:

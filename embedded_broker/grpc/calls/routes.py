@@ -58,17 +58,17 @@ class RouteCalls:
     def query_route(self, call: Call) -> Asked:
         """Tell the queues of a topic, with what may be done with them."""
         name = self._names.topic(call.request.topic)
-        act = partial(self._route, call, name)
-        return Asked(act, Action.PUB, (topic_resource(name),), (Action.SUB,))
+        handle_it = partial(self._route, call, name)
+        return Asked(handle_it, Action.PUB, (topic_resource(name),), (Action.SUB,))
 
     def _route(self, call: Call, name: str) -> Any:
         answer = self._endpoint.v2.QueryRouteResponse(status=self._endpoint.out.ok())
         for data, services in self._held(name):
-            topic = services.topics.get(name)
+            topic = services.tables.topics.get(name)
             types = () if topic is None else accepted_types(topic)
             for number, permission in enumerate(permissions(data)):
                 queue = answer.message_queues.add()
-                self._fill(queue, call, services.broker_name, permission)
+                self._fill(queue, call, services.env.broker_name, permission)
                 queue.id = number
                 queue.accept_message_types.extend(types)
         return answer
@@ -77,19 +77,19 @@ class RouteCalls:
         """Tell a consumer what it receives from: any queue of each broker, or each in its order."""
         name = self._names.topic(call.request.topic)
         group = self._names.group(call.request.group)
-        act = partial(self._assign, call, name, group)
-        return Asked(act, Action.SUB, (topic_resource(name), group_resource(group)))
+        handle_it = partial(self._assign, call, name, group)
+        return Asked(handle_it, Action.SUB, (topic_resource(name), group_resource(group)))
 
     def _assign(self, call: Call, name: str, group: str) -> Any:
         answer = self._endpoint.v2.QueryAssignmentResponse(status=self._endpoint.out.ok())
         for data, services in self._held(name):
             if not data.perm & PERM_READ:
                 continue
-            settings = services.groups.get(group)
+            settings = services.tables.groups.get(group)
             in_order = settings is not None and bool(settings.consume_message_orderly)
             for number in range(data.read_queue_nums) if in_order else (ALL_QUEUES,):
                 queue = answer.assignments.add().message_queue
-                self._fill(queue, call, services.broker_name, Permission.READ_WRITE)
+                self._fill(queue, call, services.env.broker_name, Permission.READ_WRITE)
                 queue.id = number
         if not answer.assignments:
             raise Rejected(RpcStatus.FORBIDDEN, f"no queue of topic[{name}] may be read")

@@ -100,11 +100,11 @@ class SendCalls:
 
     def _send(self, call: Call, topic: str, sent: Sequence[Sent]) -> Any:
         services, queue_id = self._choose(topic, sent)
-        config = services.topics.get(topic)
+        config = services.tables.topics.get(topic)
         for one in sent:
             if one.deliver_at_ms is not None:
-                longest_ms = services.config.int("maxDelayTimeMills")
-                check_delivery(one.deliver_at_ms, services.clock.now_ms, longest_ms)
+                longest_ms = services.env.config.int("maxDelayTimeMills")
+                check_delivery(one.deliver_at_ms, services.env.clock.now_ms, longest_ms)
             problem = config and type_problem(config, one.properties, start_deliver=True)
             if problem is not None:
                 raise Rejected(RpcStatus.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, str(problem))
@@ -188,7 +188,7 @@ class SendCalls:
 
     def _is_forgotten(self, services: BrokerServices, half: MessageRecord) -> bool:
         """Say whether RocketMQ's proxy 5.3.3 would know no more of a half message."""
-        age_ms = services.clock.now_ms - half.store_timestamp
+        age_ms = services.env.clock.now_ms - half.store_timestamp
         return self._endpoint.codes.is_strict and age_ms > REMEMBERED_MS
 
     # -- recall -------------------------------------------------------------------------------
@@ -200,12 +200,12 @@ class SendCalls:
             handle = RecallHandle.decode(call.request.recall_handle)
         except RemotingCommandException as error:
             raise Rejected(BAD_VALUE, str(error)) from error
-        act = partial(self._recall, call, topic, handle)
-        return Asked(act, Action.PUB, (topic_resource(topic),))
+        handle_it = partial(self._recall, call, topic, handle)
+        return Asked(handle_it, Action.PUB, (topic_resource(topic),))
 
     def _recall(self, call: Call, topic: str, handle: RecallHandle) -> Any:
         services = self._endpoint.brokers.get(handle.broker_name)
-        config = None if services is None else services.topics.get(topic)
+        config = None if services is None else services.tables.topics.get(topic)
         if services is None or config is None:
             told = f"topic[{topic}] of broker[{handle.broker_name}] is not here"
             raise Rejected(UNKNOWN_TOPIC, told)

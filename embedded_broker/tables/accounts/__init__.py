@@ -1,1 +1,1 @@
-"""Who may do what: plain accounts (ACL 1), users and policies (ACL 2)."""
+"""Accounts: plain ones (ACL 1), users and policies (ACL 2)."""

@@ -1,4 +1,4 @@
-"""Which addresses a white list means.
+"""White lists: which addresses one means.
 
 Answers: whether a host is one of `192.168.0.*`, `10.1.2.3-9`, `10.1.2.{3,4}`, `10.1.2.3,10.1.2.4`
 or `*`, and the same with IPv6, as RocketMQ's `RemoteAddressStrategyFactory` reads them. Must not

@@ -1,1 +1,1 @@
-"""Who is connected, to which groups they belong, and what a group is allowed to do."""
+"""Consumers and producers: who is connected, and what a group is allowed to do."""

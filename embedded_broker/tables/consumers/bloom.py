@@ -1,4 +1,4 @@
-"""Which bits of a Bloom filter stand for a group and topic.
+"""Bloom filter: which bits stand for a group and topic.
 
 A real broker with ``enableCalcFilterBitMap`` marks stored messages with them, and keeps no filters
 of a file that has none. RocketMQ's BloomFilter with the broker's defaults (20 percent errors, 32

@@ -1,4 +1,4 @@
-"""By which expressions groups filter, other than tags: the last right one of their heartbeats.
+"""Consumer filters other than tags: the last right expression of a group's heartbeats.
 
 State of RocketMQ's ConsumerFilterManager, kept in ``config/consumerFilter.json``. A filter outlives
 its group for ``filterDataCleanTimeSpan`` of session time: it is dead, and lives again when the same

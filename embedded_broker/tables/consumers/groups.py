@@ -1,4 +1,4 @@
-"""What each consumer group is allowed to do, and how often it may retry.
+"""Consumer groups: what each is allowed to do, and how often it may retry.
 
 State of RocketMQ's SubscriptionGroupManager: retry and permission settings, with groups that
 are there from the start and creation on first use. This module knows no live client (that is

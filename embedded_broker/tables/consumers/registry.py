@@ -1,4 +1,4 @@
-"""Who is connected, by group; what each group has subscribed to; and who owns which queue.
+"""Registries of clients: members and subscriptions of groups, and who has locked which queue.
 
 State of RocketMQ's ConsumerManager, ConsumerGroupInfo, ProducerManager and RebalanceLockManager.
 Members are keyed by connection, as in the original: two sockets with one client id are two members.

@@ -1,4 +1,4 @@
-"""How groups get the messages of a topic: by pulling, or by popping.
+"""Request modes: whether a group pulls or pops the messages of a topic.
 
 State of RocketMQ's MessageRequestModeManager, kept in ``config/messageRequestMode.json``. Every
 call is made under the door. Must not know: who is connected. Read on:

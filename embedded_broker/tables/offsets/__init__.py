@@ -1,1 +1,1 @@
-"""How far each group has consumed each queue."""
+"""Offsets: how far each group has consumed each queue."""

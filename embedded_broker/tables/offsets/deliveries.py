@@ -1,4 +1,4 @@
-"""What each group was handed, up to where, and when it said that it was done.
+"""Delivery log: what each group was handed, and when it said that it was done.
 
 Answers: which offset of a queue a group gets next, and when a message was handed out and its offset
 covered by a commit. The first is exact and kept for every queue that was ever pulled; the times are
@@ -123,12 +123,12 @@ class DeliveryLog:
             log.commits.last_time(place.number, offset),
         )
 
-    def _place(self, group: str, topic: str, queue_id: int) -> "_Place | None":
+    def _place(self, group: str, topic: str, queue_id: int) -> "_QueueProgress | None":
         log = self._groups.get(group)
         return None if log is None else log.places.get((topic, queue_id))
 
 
-class _Place:
+class _QueueProgress:
     """How far a group is in one queue; `number` stands for the queue in the rings."""
 
     __slots__ = ("first_offset", "handed_end", "next_offset", "number")
@@ -177,19 +177,19 @@ class _GroupLog:
     __slots__ = ("commits", "handed", "numbers", "places", "remembered")
 
     def __init__(self) -> None:
-        self.places: dict[tuple[str, int], _Place] = {}
+        self.places: dict[tuple[str, int], _QueueProgress] = {}
         self.numbers = count()
         self.handed = _Ring(_HANDED)
         self.commits = _Ring(_COMMITTED)
         self.remembered = 0
         """Messages in the rows of `handed`."""
 
-    def place(self, topic: str, queue_id: int, begin: int) -> _Place:
+    def place(self, topic: str, queue_id: int, begin: int) -> _QueueProgress:
         """Find the place of a queue that is pulled from `begin` on."""
         key = (topic, queue_id)
         place = self.places.get(key)
         if place is None:
-            place = self.places[key] = _Place(next(self.numbers), begin)
+            place = self.places[key] = _QueueProgress(next(self.numbers), begin)
         elif begin < place.first_offset:
             place.first_offset = begin
         return place

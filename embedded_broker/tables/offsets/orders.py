@@ -1,4 +1,4 @@
-"""Which messages of a queue an ordered pop has handed out, and until when the queue waits for them.
+"""Blocks of ordered pops: what of a queue is handed out, and until when the queue waits.
 
 State of RocketMQ's ConsumerOrderInfoManager: one block of messages for each group and queue. While
 one of them is neither acked nor visible again, nobody else gets anything of the queue. Kept in

@@ -1,1 +1,1 @@
-"""Which topics exist on one broker, with how many queues and which permissions."""
+"""Topics: which exist on one broker, with how many queues and which permissions."""

@@ -1,4 +1,4 @@
-"""How the topic attributes of request 17 change what is stored.
+"""Topic attributes of request 17, and how they change what is stored.
 
 The text is `+key=value,-key`: plus sets, minus removes. Keys are stored without the sign. The
 rules are those of RocketMQ's AttributeParser, AttributeUtil and TopicAttributes. This module

@@ -1,4 +1,4 @@
-"""Which topics were deleted, and up to where their queues were written then.
+"""Deleted topics, and up to where their queues were written then.
 
 Answers: what of a queue belongs to a topic that is gone, so that neither a restart nor a new topic
 of that name brings it back. The commit log keeps the messages until they are too old, and the

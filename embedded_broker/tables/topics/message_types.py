@@ -1,4 +1,4 @@
-"""Which kind of message a topic takes, and of which kind a message is.
+"""Message types: which one a topic takes, and which one a message has.
 
 The proxy of RocketMQ checks it (DefaultTopicMessageTypeValidator), a broker does not; here the
 option enforceTopicMessageType or the proxy's limits switch it on. Pure: must not know requests.

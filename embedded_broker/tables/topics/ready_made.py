@@ -1,4 +1,4 @@
-"""Which topics a broker has before anybody created one.
+"""Ready-made topics: those that a broker has before anybody created one.
 
 The list of RocketMQ's TopicConfigManager (`init`), as a table: name, queues, permission.
 Names that depend on the cluster or the broker are filled in when the broker starts. This module

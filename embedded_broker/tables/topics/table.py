@@ -1,4 +1,4 @@
-"""The topics of one broker: who may create one, and who hears about it.
+"""Topic table: the topics of one broker, who may create one, and who hears about it.
 
 State of RocketMQ's TopicConfigManager. Every call is made under the door. This module knows no
 request and no file format beyond its own JSON object; the handlers decide what to answer when a

@@ -22,7 +22,7 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
-from embedded_broker.timer.listing import BEFORE_ALL, Pending, Place, Source, Wanted
+from embedded_broker.timer.listing import BEFORE_ALL, ListPosition, Pending, Source, Wanted
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -52,7 +52,7 @@ class Levels(Protocol):
 class LevelStart(NamedTuple):
     """Where a listing behind a place began in the queue of a level, for the next page."""
 
-    after: Place
+    after: ListPosition
     head_ms: int | None
     """When the first message of all left."""
     number: int
@@ -100,7 +100,7 @@ class LevelSource(Source):
             yield
         return None
 
-    def _row(self, level: int, after: Place) -> Iterator[_Entry | None]:
+    def _row(self, level: int, after: ListPosition) -> Iterator[_Entry | None]:
         """Give (due, offset) of what waits at a level behind a place; None for the others."""
         queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
         first = self._levels.waiting_from().get(level, 0)

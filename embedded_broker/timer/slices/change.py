@@ -1,4 +1,4 @@
-"""The timers of a sliced store by their id: which of them wait, and how they get another time.
+"""Timers of a sliced store by id: which of them wait, and how one gets another time.
 
 Answers: which copies of an id were stored, which copy still waits, and what a moved copy looks
 like. Found through the key index of the commit log, not kept in memory. Messages that the commit

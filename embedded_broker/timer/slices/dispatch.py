@@ -1,4 +1,4 @@
-"""To where a timer waits: from the inbound queue to its slice's log, and to its second in memory.
+"""Dispatch: from the inbound queue to a slice's log, and to a second in memory.
 
 Answers: which of the five ways a message goes, by its time and the current second, and how a
 slice's log comes into memory before the slice begins. Must not know:

@@ -1,4 +1,4 @@
-"""Out of memory into the messages' own topics: the last step of a timer.
+"""Fire: out of memory into the messages' own topics, the last step of a timer.
 
 Answers: which timers of a second leave, in which order, and when a mark removes one instead. The
 copy names the commit-log offset of its source: one append is both the delivery and the proof, after

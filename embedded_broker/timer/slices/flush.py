@@ -1,4 +1,4 @@
-"""How a sliced store becomes durable: captured under the door, written outside it.
+"""Flush of a sliced store: captured under the door, written outside it.
 
 Answers: in which order. Between capturing and `SliceFlush.run` the store's own flush syncs the
 commit log and the queues. Then the logs of the slices, then the counts, then the progress, which

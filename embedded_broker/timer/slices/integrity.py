@@ -1,4 +1,4 @@
-"""Whether the logs of the slices still hold what was flushed, and what to do where they do not.
+"""Integrity of the slices' logs: whether they hold what was flushed, and what to do if not.
 
 Answers: which slices are damaged, what is left of each, and how it is mended. Every flush notes
 how many bytes each log has, how many records these are and their CRC (`SliceSum`). Opening

@@ -16,8 +16,8 @@ from functools import partial
 
 from embedded_broker.timer.listing import (
     BEFORE_ALL,
+    ListPosition,
     Pending,
-    Place,
     Source,
     Walk,
     Wanted,
@@ -226,7 +226,7 @@ class SliceSource(Source):
         """Describe a timer behind the place asked for, unless it is done, given or marked."""
         state, several = self._state, (marks, self._stray_marks.at(second))
         source = stored.commit_log_offset
-        if Place(second * SECOND_MS, source) <= self._after:
+        if ListPosition(second * SECOND_MS, source) <= self._after:
             return None
         if source in state.done or source in state.fired or source in self._given:
             return None

@@ -1,4 +1,4 @@
-"""How far a sliced store has come: its part of `config/delayOffset.json`.
+"""Progress of a sliced store: its part of `config/delayOffset.json`.
 
 Answers: what is saved so that the next life, or another node, goes on from there. The document
 that the engine follows names three keys: `sliceDelayOffset` (the next entry of the inbound queue),

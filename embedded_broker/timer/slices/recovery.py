@@ -1,4 +1,4 @@
-"""How a sliced store is found again, from its bytes alone.
+"""Recovery of a sliced store, from its bytes alone.
 
 Answers: where each slice's log ends, which messages are in it although the saved offset does not
 say so, and what was released already. Three facts make it exact:

@@ -1,4 +1,4 @@
-"""A node that follows a master, and how it takes over.
+"""Roles of a sliced store: a node that follows a master, and how it takes over.
 
 Answers: what a follower keeps up with, and what it must find out when the master is gone. A
 follower sends everything that arrives to the logs of the slices, and fires nothing. It is told the

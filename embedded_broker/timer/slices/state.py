@@ -1,4 +1,4 @@
-"""What the services of the sliced engine share: logs, wheels, pointers, what is known as done.
+"""State of the sliced engine: logs, wheels and pointers that its services share.
 
 Answers: where a sliced store stands. Must not know: who moves it. Times are seconds of the epoch
 where a name says `second`.

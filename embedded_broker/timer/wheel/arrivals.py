@@ -1,4 +1,4 @@
-"""How a message of the timer topic that became visible enters the wheel.
+"""Arrivals: how a message of the timer topic that became visible enters the wheel.
 
 Answers: what happens at once when a timer or a mark is stored, and what waits in the queue. While
 nothing is behind, it enters at once; else it lies in the timer topic and a step takes it in its

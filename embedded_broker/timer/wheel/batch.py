@@ -13,8 +13,8 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
-from embedded_broker.store.copies import Copies, stored_parts
-from embedded_broker.timer.wheel.due_heap import NOT_LATE, Entry, Kind
+from embedded_broker.store.copies import CopyBatch, stored_parts
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, Entry, EntryKind
 from embedded_broker.timer.wheel.plain_timer import (
     NEVER_ROLLED,
     ROLL_NOTE,
@@ -51,7 +51,7 @@ class Batch:
         self._log, self._size_max = store.log, store.body_size_max
         self._counts: list[tuple[str, int, int]] = []
         self._bytes_end = store.log.max_offset + BYTES_MOST
-        self.copies = Copies(
+        self.copies = CopyBatch(
             store.log.max_offset,
             store_host=store.store_host,
             store_timestamp=store.clock.now_ms,
@@ -106,17 +106,17 @@ class Batch:
         The counts stay at a hop: one timer leaves the wheel and the same one comes back.
         """
         _, _, offset, size, out_ms, slot_ms, enqueue_ms, kind, queue_offset = entry
-        if kind > Kind.ROLL or queue_offset != NOT_LATE:
+        if kind > EntryKind.ROLL or queue_offset != NOT_LATE:
             return None
         state = self._state
-        if kind != Kind.ROLL and (state.due_heap.marks(out_ms) or slot_ms > out_ms):
+        if kind != EntryKind.ROLL and (state.due_heap.marks(out_ms) or slot_ms > out_ms):
             return None
         # As `_parts`, without the call: this is done for every timer of a slot.
         parts = stored_parts(self._log, offset, size, TIMER_TOPIC_FIELD)
         if parts is None or size > self._size_max:
             return None
         source, before, stored_ms = parts
-        if kind == Kind.ROLL:
+        if kind == EntryKind.ROLL:
             properties = self._hop_properties(before, stored_ms, entry, now_ms)
             queue = state.store.queues.get(_TIMER_QUEUE)
             if properties is None or queue is None:

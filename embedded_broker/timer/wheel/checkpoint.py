@@ -1,4 +1,4 @@
-"""How far the timer store had come: the two small files that recovery starts from.
+"""Check points of the timer store: the two small files that recovery starts from.
 
 Answers: which positions were durable at the last flush. `config/timercheck` is RocketMQ's own
 (`org.apache.rocketmq.store.timer.TimerCheckpoint`: 4096 bytes, 56 used); `config/timermeta` is

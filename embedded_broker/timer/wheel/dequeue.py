@@ -1,4 +1,4 @@
-"""Out of the wheel: the slots at the read pointer are loaded into the due heap.
+"""Dequeue: the slots at the read pointer are loaded into the due heap.
 
 Answers: how the chain of a slot becomes timers with a due time, and marks. Must not know: what
 happens when they are due. After `TimerDequeueGetService` and `TimerDequeueGetMessageService` of
@@ -15,7 +15,7 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.request import topic_hash
 from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.due_heap import NOT_LATE, Kind
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, EntryKind
 from embedded_broker.timer.wheel.plain_timer import Destinations, Plain, plain_due_ms
 from embedded_broker.timer.wheel.slots import NO_SLOT
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
@@ -104,9 +104,9 @@ class TimerDequeueGetMessageService(Stage[TimerState]):
         state = self.state
         precision_ms = state.precision_ms
         if magic & MAGIC_ROLL or out_ms > slot_ms:
-            kind, due_ms = Kind.ROLL, slot_ms + precision_ms
+            kind, due_ms = EntryKind.ROLL, slot_ms + precision_ms
         else:
-            kind = Kind.RELEASE
+            kind = EntryKind.RELEASE
             due_ms = plain_due_ms(plain, precision_ms, state.release_precision_ms)
         entry = (due_ms, root, offset_py, size_py, out_ms, slot_ms, write_ms, kind, NOT_LATE)
         heappush(state.due_heap.heap, entry)

@@ -1,4 +1,4 @@
-"""The edge between waiting and due: what of the wheel is in memory right now.
+"""Due heap: timers between the wheel and their release, in memory right now.
 
 Answers: which timer is next, which of them are recalled, and how far back recovery would have to
 look if the process died now. Only the two slots at the read pointer are held (and timers that a
@@ -29,7 +29,7 @@ else every full collection would walk over all timers of a slot while the door i
 """
 
 
-class Kind:
+class EntryKind:
     """What happens to an entry when its time has come."""
 
     RELEASE: Final = 0
@@ -135,7 +135,7 @@ class DueHeap:
         _, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms, _, queue_offset = entry
         self._hold(slot_ms)
         kept = (due_ms, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms)
-        heappush(self.heap, (*kept, Kind.CARRIED, queue_offset))
+        heappush(self.heap, (*kept, EntryKind.CARRIED, queue_offset))
 
     def finish(self, *entries: Entry) -> None:
         """Note that nothing more happens to entries that were popped."""
@@ -146,7 +146,7 @@ class DueHeap:
         for _, _, _, _, _, slot_ms, _, kind, queue_offset in entries:
             if queue_offset != NOT_LATE:
                 self._late.pop(queue_offset, None)
-            elif kind == Kind.CARRIED:
+            elif kind == EntryKind.CARRIED:
                 self._unhold(slot_ms)
 
     def carried(self, slot_ms: int) -> list[Waiting]:
@@ -158,7 +158,7 @@ class DueHeap:
         others: list[Entry] = []
         for one in self.heap:
             entry = Waiting(*one)
-            if entry.kind == Kind.CARRIED and entry.slot_ms == slot_ms:
+            if entry.kind == EntryKind.CARRIED and entry.slot_ms == slot_ms:
                 taken.append(entry)
             else:
                 others.append(one)

@@ -1,4 +1,4 @@
-"""The first half of the pipeline: from the timer topic into the wheel.
+"""Enqueue: from the timer topic into the wheel, the first half of the pipeline.
 
 Answers: which slot a message goes to, when it hops (rolls, in the original) instead, and when it
 is too late for the wheel.
@@ -16,7 +16,7 @@ from embedded_broker.timer.request import TimerMessage, topic_hash
 from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.change import keep_passed_marks
-from embedded_broker.timer.wheel.due_heap import Kind, Waiting
+from embedded_broker.timer.wheel.due_heap import EntryKind, Waiting
 from embedded_broker.timer.wheel.slots import NO_SLOT, Slot
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import (
@@ -319,7 +319,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
                 out_ms,
                 out_ms,
                 NEVER_ENQUEUED_MS,
-                Kind.RELEASE,
+                EntryKind.RELEASE,
                 message.queue_offset,
             )
         )

@@ -1,4 +1,4 @@
-"""How the timer store becomes durable: what is captured under the door, and written outside it.
+"""Flush of the timer store: captured under the door, written outside it.
 
 Answers: which positions recovery may start from, and in which order the files follow each other.
 Between capturing and `TimerFlush.run` the store's own flush syncs the commit log and the queues,

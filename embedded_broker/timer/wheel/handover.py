@@ -1,4 +1,4 @@
-"""A change of the role: which timers another broker has released, and how far this one has come.
+"""Change of role: which timers another broker has released, and how far this one has come.
 
 Answers: what a store that takes over must not release again. What a master of ours released while
 this store followed is proven by its copies, which are in our log, too. What a slave released while
@@ -13,7 +13,7 @@ from heapq import heapify
 from embedded_broker.timer.delivery import released_since
 from embedded_broker.timer.outcomes import TimerProgress
 from embedded_broker.timer.request import parse_request
-from embedded_broker.timer.wheel.due_heap import OFFSET_AT, Kind
+from embedded_broker.timer.wheel.due_heap import OFFSET_AT, EntryKind
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL
 from embedded_broker.timer.wheel.upkeep import NO_END_MS, recount, slot_records, slots_ahead
@@ -76,7 +76,7 @@ def pass_released(state: TimerState, other: TimerProgress, now_ms: int) -> int:
             found.add(message.offset_py)
             note(state.floor(now_ms), message.offset_py)
     for entry in state.due_heap:
-        is_timer = entry.kind <= Kind.CARRIED and entry.offset_py < end_py
+        is_timer = entry.kind <= EntryKind.CARRIED and entry.offset_py < end_py
         if is_timer and other.includes(entry.due_ms, entry.root):
             found.add(entry.offset_py)
             note(max(entry.slot_ms, state.floor(now_ms)), entry.offset_py)

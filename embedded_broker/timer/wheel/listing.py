@@ -28,7 +28,7 @@ from embedded_broker.timer.request import delete_key, is_rootless, parse_request
 from embedded_broker.timer.waiting import WaitingIndex
 from embedded_broker.timer.wheel.change import find_copies, marked_by
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
-from embedded_broker.timer.wheel.due_heap import Entry, Kind
+from embedded_broker.timer.wheel.due_heap import Entry, EntryKind
 from embedded_broker.timer.wheel.plain_timer import Destinations, plain_due_ms
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import LogEntry
@@ -97,7 +97,7 @@ class WheelListing:
                     self._look_into_memory(anew=self._is_stale)
             elif self._memory:
                 for due_ms, root, offset_py, size_py, _, _, _, kind, _ in self._memory[-_AT_ONCE:]:
-                    if kind > Kind.CARRIED or (due_ms, root) not in self.index:
+                    if kind > EntryKind.CARRIED or (due_ms, root) not in self.index:
                         self._note(offset_py, size_py)
                 del self._memory[-_AT_ONCE:]
             elif self._queue_offset < queue.max_offset:

@@ -1,4 +1,4 @@
-"""How the two pointers of the wheel follow the clock.
+"""Pointers of the wheel: how the two follow the clock.
 
 Answers: when a slot is finished, and which one is loaded next. The write pointer is where the
 clock has come; the read pointer follows it over slots whose timers have all been released, and

@@ -1,4 +1,4 @@
-"""How the timer store is found again, from its bytes alone.
+"""Recovery of the timer store, from its bytes alone.
 
 Answers: where the timer log ends, what every slot of the wheel holds, where reading and releasing
 go on, and what an earlier life released already. Must not know: the door, how messages are

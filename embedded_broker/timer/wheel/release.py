@@ -1,4 +1,4 @@
-"""The last step: what is due goes into its topic, or hops back into the timer topic.
+"""Release: what is due goes into its topic, or hops back into the timer topic.
 
 Answers: what a delivered and a rolled copy look like, and when a mark removes a message instead.
 Must not know: slots and files. After `TimerDequeuePutMessageService` and `convert` of the original.
@@ -22,7 +22,7 @@ from embedded_broker.timer.request import delete_key, is_rootless
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.batch import Batch
 from embedded_broker.timer.wheel.change import marked_by
-from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Kind, Waiting
+from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, EntryKind, Waiting
 from embedded_broker.timer.wheel.plain_timer import Destinations, plain_due_ms
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -87,7 +87,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         if not self.delivery.look_for_answers():
             return Release.BLOCKED
         while (due_ms := due_heap.next_due_ms) is not None and due_ms <= limit_ms:
-            is_carrying = reach_ms > now_ms and due_heap.heap[0][KIND_AT] == Kind.ROLL
+            is_carrying = reach_ms > now_ms and due_heap.heap[0][KIND_AT] == EntryKind.ROLL
             if not (
                 (is_carrying and self._carry_together(limit_ms, reach_ms, budget))
                 or self._act_together(limit_ms, now_ms, reach_ms, budget)
@@ -131,7 +131,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         record = state.timer_record(entry.offset_py, entry.size_py)
         if record is None:
             state.lost["unreadable"] += 1
-        elif entry.kind <= Kind.CARRIED:
+        elif entry.kind <= EntryKind.CARRIED:
             is_asked = self.delivery.waits_for(entry.offset_py)
             if not is_asked and self._is_recalled(entry, record):
                 self.recalled += 1
@@ -168,7 +168,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         heap, carried = due_heap.heap, 0
         while heap and carried < _CARRIED_MOST:
             due_ms, _, offset_py, size_py, _, _, _, kind, _ = heap[0]
-            if due_ms > limit_ms or kind != Kind.ROLL:
+            if due_ms > limit_ms or kind != EntryKind.ROLL:
                 break
             parts = stored_parts(log, offset_py, size_py, TIMER_TOPIC_FIELD)
             plain = None if parts is None else self.destinations.read(parts[1], parts[2], offset_py)
@@ -212,7 +212,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         """Keep an entry in memory past its hop when its time is within reach."""
         state = self.state
         properties = record.properties
-        if entry.kind == Kind.ROLL:
+        if entry.kind == EntryKind.ROLL:
             due_ms = state.due_ms(
                 properties, record.store_timestamp, entry.out_ms, state.release_precision_ms
             )
@@ -246,14 +246,14 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         """Put the message back into the timer topic, on its way to a later slot."""
         state = self.state
         properties = record.properties
-        is_new_root = entry.kind != Kind.ROLL_MARK and is_rootless(properties)
+        is_new_root = entry.kind != EntryKind.ROLL_MARK and is_rootless(properties)
         # From here on it has a root, and marks that name an earlier copy would miss it.
         if is_new_root and self._was_marked(entry, record):
             self.recalled += 1
             state.due_heap.note_removed(entry)
             return True
         times = properties.get(Prop.TIMER_ROLL_TIMES, "0")
-        if entry.kind != Kind.ROLL_MARK:
+        if entry.kind != EntryKind.ROLL_MARK:
             # Exact whatever the release precision: the files never depend on it.
             due_ms = state.due_ms(properties, record.store_timestamp, entry.out_ms, 1)
             properties[Prop.TIMER_DUE_MS] = str(due_ms)
@@ -267,7 +267,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         stored = self.delivery.put(message, entry.offset_py)
         if stored is None:
             return False
-        if entry.kind != Kind.ROLL_MARK:
+        if entry.kind != EntryKind.ROLL_MARK:
             state.metrics.add(topic, -1, now_ms)
         self.rolled += stored
         return True

@@ -137,14 +137,6 @@ class TimerWheel:
             if self._next_known and (self._next is None or time_ms < self._next):
                 self._next = unit * self.precision_ms
 
-    def clear_slot(self, time_ms: int) -> None:
-        """Make the place of this time empty again."""
-        index = time_ms // self.precision_ms % self.slots_total
-        _SLOT.pack_into(self._bytes, index * SLOT_SIZE, 0, 0, 0, 0, 0)
-        self._dirty.add(index >> _PAGE_SHIFT)
-        self._waiting[index] = 0
-        self._next_known = False
-
     def clear(self) -> None:
         """Make every place empty, also one whose slot a torn write has left in the wrong one."""
         self._used |= self._dirty

@@ -1,4 +1,4 @@
-"""What the timer services share: files, numbers and pointers of one timer store.
+"""State of the wheel engine: files, numbers and pointers that its services share.
 
 Answers: where the pipeline stands. Must not know: who moves it. The pointers have the names of
 `org.apache.rocketmq.store.timer.TimerMessageStore`:
@@ -25,7 +25,7 @@ from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import TimerMessage, parse_request
 from embedded_broker.timer.request import topic_hash as hash_of
-from embedded_broker.timer.wheel.due_heap import DueHeap, Kind, Waiting
+from embedded_broker.timer.wheel.due_heap import DueHeap, EntryKind, Waiting
 from embedded_broker.timer.wheel.slots import TimerWheel
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, TimerLog
 from rocketmq_py.protocol.delay import release_due_ms
@@ -194,7 +194,7 @@ class TimerState:
         """Put a message of a loaded slot into the due heap: a timer, a hop, or a mark."""
         offset_py, size_py, _, properties, request, _ = message
         if magic & MAGIC_ROLL or request.out_ms > slot_ms:
-            kind = Kind.ROLL if request.deletes is None else Kind.ROLL_MARK
+            kind = EntryKind.ROLL if request.deletes is None else EntryKind.ROLL_MARK
             due_ms = slot_ms + self.precision_ms
         elif magic & MAGIC_DELETE and request.deletes is not None:
             mark = Mark.of(properties, offset_py)
@@ -202,7 +202,7 @@ class TimerState:
             self.due_heap.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
             return
         else:
-            kind = Kind.RELEASE
+            kind = EntryKind.RELEASE
             due_ms = self.release_ms(message)
         self.due_heap.add(
             Waiting(

@@ -24,7 +24,7 @@ from embedded_broker.timer.wheel.dequeue import (
     TimerDequeueGetMessageService,
     TimerDequeueGetService,
 )
-from embedded_broker.timer.wheel.due_heap import NOT_LATE, Entry, Kind
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, Entry, EntryKind
 from embedded_broker.timer.wheel.plain_timer import (
     NEVER_ROLLED,
     Destination,
@@ -210,7 +210,17 @@ class _Pass(Batch):
             due_ms = plain_due_ms(plain, state.precision_ms, state.release_precision_ms)
             self._sources[offset] = (source, properties, plain[0])
             found.append(
-                (due_ms, offset, offset, size, slot_ms, slot_ms, write_ms, Kind.RELEASE, NOT_LATE)
+                (
+                    due_ms,
+                    offset,
+                    offset,
+                    size,
+                    slot_ms,
+                    slot_ms,
+                    write_ms,
+                    EntryKind.RELEASE,
+                    NOT_LATE,
+                )
             )
         return found
 
@@ -227,7 +237,7 @@ class _Pass(Batch):
         """Add the copy of a timer that never hopped; its topic, or None if it cannot be added."""
         _, _, offset, size, _, _, enqueue_ms, kind, queue_offset = entry
         found = self._sources.get(offset) or self._read(offset, size)
-        if found is None or kind > Kind.CARRIED or queue_offset != NOT_LATE:
+        if found is None or kind > EntryKind.CARRIED or queue_offset != NOT_LATE:
             return None
         source, before, to = found
         queue = self._state.store.queues.get((to.topic, to.queue_id))

@@ -1,4 +1,4 @@
-"""Whether the timer files are as they were left: what is looked at before recovery believes them.
+"""Trust in the timer files: what is looked at before recovery believes them.
 
 Answers: which check point to start from, whether the wheel's file can be used, and what of all this
 no kill and no power loss explains. After a clean stop check sums tell, in no time. After another

@@ -1,4 +1,4 @@
-"""The upkeep of the wheel: how many timers wait, found out from the files.
+"""Upkeep of the wheel: how many timers wait, found out from the files.
 
 Answers: the counts by topic after a stop that did not save them exactly, or for a second look
 while the broker runs; then the loaded slots are what the due heap holds. A recalled timer whose
@@ -22,7 +22,7 @@ from embedded_broker.timer.metrics import DISTRIBUTION_BOUNDS_S
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import TimerMessage, delete_key, is_rootless
 from embedded_broker.timer.upkeep import Upkeep
-from embedded_broker.timer.wheel.due_heap import Kind
+from embedded_broker.timer.wheel.due_heap import EntryKind
 from embedded_broker.timer.wheel.slots import NO_SLOT
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, OFFSET_PY_AT, LogEntry
@@ -97,7 +97,7 @@ def _recount_in_turns(
     for number, entry in enumerate(list(state.due_heap)):
         if not number % _TURN:
             yield
-        if entry.kind != Kind.ROLL_MARK and (among is None or entry.offset_py in among):
+        if entry.kind != EntryKind.ROLL_MARK and (among is None or entry.offset_py in among):
             others.append(state.message(entry.offset_py, entry.size_py))
     for message in others:
         topic = _counted_topic(marks, message)

@@ -13,8 +13,6 @@ from embedded_broker.errors import DoorReentryError
 
 
 class Peer:
-    is_own = False
-
     def __init__(self, door: Door | None = None) -> None:
         self.door = door
         self.got: list[list[bytes]] = []

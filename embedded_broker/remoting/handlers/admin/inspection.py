@@ -13,19 +13,16 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.figures import Figures
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics, Totals
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.long_requests import Work, elsewhere
 from embedded_broker.remoting.requests import Request
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.directory_fs import DirectoryFileSystem
-from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
-from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.consumption import BrokerStatsData, BrokerStatsItem
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, RuntimeInfo, TimerCounts
 from rocketmq_py.protocol.bodies.topics import DataVersion
@@ -60,10 +57,7 @@ _ALWAYS_ZERO: Final = (
 class InspectionProcessor:
     """The runtime table, the delay levels' offsets, the timers' check point and counts."""
 
-    _profile: Profile
-    _config: BrokerConfig
-    _clock: Clock
-    _store: MessageStore
+    _env: Environment
     _timers: TimerEngine
     _levels: ScheduleMessageService
     _statistics: Statistics
@@ -72,11 +66,11 @@ class InspectionProcessor:
 
     @_boot_ms.default
     def _now(self) -> int:
-        return self._clock.now_ms
+        return self._env.clock.now_ms
 
     @property
     def _is_4_9(self) -> bool:
-        return not self._profile.timer_messages
+        return not self._env.profile.timer_messages
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
@@ -117,7 +111,7 @@ class InspectionProcessor:
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def _check_timers(self, problem: str) -> None:
-        if not self._config.flag("timerWheelEnable"):
+        if not self._env.config.flag("timerWheelEnable"):
             raise Refused(Reason.FAILED, f"{problem}: timerWheelEnable is false at this broker")
 
     # -- figures ------------------------------------------------------------------------------
@@ -148,8 +142,8 @@ class InspectionProcessor:
         return request.command.answer(ResponseCode.SUCCESS, body=RuntimeInfo(table).encode())
 
     def _identity(self) -> dict[str, str]:
-        version = self._profile.version
-        seconds = max(0, self._clock.now_ms - self._boot_ms) // 1000
+        version = self._env.profile.version
+        seconds = max(0, self._env.clock.now_ms - self._boot_ms) // 1000
         minutes, seconds = divmod(seconds, 60)
         hours, minutes = divmod(minutes, 60)
         days, hours = divmod(hours, 24)
@@ -164,7 +158,7 @@ class InspectionProcessor:
         return table
 
     def _log(self) -> dict[str, str]:
-        store, log = self._store, self._store.log
+        store, log = self._env.store, self._env.store.log
         return {
             "commitLogMaxOffset": str(log.max_offset),
             "commitLogMinOffset": str(log.min_offset),
@@ -174,10 +168,10 @@ class InspectionProcessor:
         }
 
     def _disk(self) -> dict[str, str]:
-        fs = self._store.fs
+        fs = self._env.store.fs
         if not isinstance(fs, DirectoryFileSystem):
             return {"commitLogDiskRatio": "0.0", "consumeQueueDiskRatio": "0.0"}
-        health = self._store.health
+        health = self._env.store.health
         trouble = {}
         if health.problem is not None:
             trouble = {"storeProblem": health.problem, "storeProblemSince": str(health.since_ms)}
@@ -196,7 +190,7 @@ class InspectionProcessor:
         }
 
     def _messages(self, present: Totals) -> dict[str, str]:
-        traffic, log = self._statistics, self._store.log
+        traffic, log = self._statistics, self._env.store.log
         now, morning = traffic.totals(present), traffic.this_morning
         yesterday = traffic.yesterday_morning
         size = log.max_offset - log.min_offset
@@ -234,7 +228,7 @@ class InspectionProcessor:
         return table
 
     def _level_offsets(self) -> dict[str, str]:
-        end_of = self._store.max_offset
+        end_of = self._env.store.max_offset
         return {
             f"scheduleMessageOffset_{level}": f"{offset},{end_of(SCHEDULE_TOPIC, level - 1)}"
             for level, offset in self._levels.offsets().items()
@@ -242,7 +236,7 @@ class InspectionProcessor:
 
     def _waiting(self, present: Totals) -> dict[str, str]:
         """`timerReadBehind` is in seconds, as in the original, `timerOffsetBehind` in messages."""
-        if not self._config.flag("timerWheelEnable"):
+        if not self._env.config.flag("timerWheelEnable"):
             table = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
             return {**table, "timerEnqueueTps": "0.0", "timerDequeueTps": "0.0"}
         return {
@@ -262,7 +256,7 @@ class InspectionProcessor:
 
         Not the age of the read pointer: here it stands still while nothing is near.
         """
-        now_ms, timers = self._clock.now_ms, self._timers
+        now_ms, timers = self._env.clock.now_ms, self._timers
         deadline = timers.next_deadline()
         if deadline is not None:
             return max(0, now_ms - deadline.due_ms)

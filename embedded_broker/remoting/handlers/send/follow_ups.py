@@ -7,6 +7,7 @@ Read on: `embedded_broker/core/retries.py` (36: send it to the consumer again),
 
 from attrs import define
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.recalls import Recalls
 from embedded_broker.core.refusals import Refused
@@ -15,8 +16,6 @@ from embedded_broker.core.transactions.ending import Ending, EndTransactions
 from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.requests import Request, RequestError
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -36,9 +35,8 @@ logger = get_logger(__name__)
 class FollowUpProcessor:
     """Sends back, ends transactions and recalls."""
 
+    _env: Environment
     _endpoint: Endpoint
-    _config: BrokerConfig
-    _profile: Profile
     _produce: Produce
     _retries: Retries
     _endings: EndTransactions
@@ -108,13 +106,13 @@ class FollowUpProcessor:
         Like every answer about messages it carries MSG_REGION.
         """
         header = RecallMessageRequestHeader.from_ext(request.command.ext_fields)
-        region = {Prop.MSG_REGION: self._config.text("regionId")}
+        region = {Prop.MSG_REGION: self._env.config.text("regionId")}
         try:
             recalled = self._recalls.recall(
                 header.topic, header.recall_handle, header.producer_group, request.connection
             )
         except Refused as refused:
-            code = code_for(refused.reason, self._profile)
+            code = code_for(refused.reason, self._env.profile)
             raise RequestError(code, refused.remark, region) from refused
         fields = region | {"msgId": recalled.unique_key}
         response = request.command.answer(ResponseCode.SUCCESS, ext_fields=fields)

@@ -10,6 +10,7 @@ from functools import partial
 
 from attrs import define
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.replies import Replies
@@ -17,8 +18,6 @@ from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.handlers.send.send_header import terms_of
 from embedded_broker.remoting.requests import Request, RequestError
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketmq_py.protocol.properties import Prop
@@ -29,13 +28,11 @@ _NOT_STORED = "0"
 
 @define(eq=False, kw_only=True)
 class ReplyMessageProcessor:
-    """Takes replies; ``store_host`` begins every offset id."""
+    """Takes replies."""
 
+    _env: Environment
     _endpoint: Endpoint
     _replies: Replies
-    _config: BrokerConfig
-    _profile: Profile
-    _store_host: bytes
 
     def register(self) -> None:
         """Take over the requests of this module."""
@@ -59,13 +56,13 @@ class ReplyMessageProcessor:
         try:
             self._replies.reply(message, header.producer_group, request.connection, answer)
         except Refused as refused:
-            code = code_for(refused.reason, self._profile)
+            code = code_for(refused.reason, self._env.profile)
             raise RequestError(code, refused.remark, self._marks()) from refused
 
     def _answer(self, request: Request, outcome: Outcome) -> None:
         fields, code = self._marks(), ResponseCode.SUCCESS
         if outcome.reason is not None:
-            code = ResponseCode(code_for(outcome.reason, self._profile))
+            code = ResponseCode(code_for(outcome.reason, self._env.profile))
         else:
             fields |= SendMessageResponseHeader(
                 msg_id=self._id(outcome.commit_log_offset) if outcome.is_stored else _NOT_STORED,
@@ -75,10 +72,10 @@ class ReplyMessageProcessor:
         self._endpoint.answer(request, request.command.answer(code, outcome.remark, fields))
 
     def _id(self, offset: int) -> str:
-        return f"{self._store_host.hex().upper()}{offset:016X}"
+        return f"{self._env.store.store_host.hex().upper()}{offset:016X}"
 
     def _marks(self) -> dict[str, str]:
         return {
-            Prop.MSG_REGION: self._config.text("regionId"),
-            Prop.TRACE_ON: str(self._config.flag("traceOn")).lower(),
+            Prop.MSG_REGION: self._env.config.text("regionId"),
+            Prop.TRACE_ON: str(self._env.config.flag("traceOn")).lower(),
         }

@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.produce import Produce
 from embedded_broker.remoting.answer_patterns import AnswerPattern
@@ -18,8 +19,6 @@ from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.handlers.send.send_header import SendHeader
 from embedded_broker.remoting.requests import Answer, GroupHandler, Request
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.settings.profiles import Profile
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -44,20 +43,18 @@ _SAMPLES: Final = {
 
 @define(eq=False, kw_only=True)
 class SendMessageProcessor(GroupHandler):
-    """Reads and answers sends; ``store_host`` begins every offset id."""
+    """Reads and answers sends."""
 
+    _env: Environment
     _endpoint: Endpoint
     _produce: Produce
-    _config: BrokerConfig
-    _profile: Profile
-    _store_host: bytes
     _marks: dict[str, str] = field(init=False)
     _stored: AnswerPattern = field(init=False)
     _recallable: AnswerPattern = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._read_settings(frozenset())
-        self._config.on_change(self._read_settings)
+        self._env.config.on_change(self._read_settings)
 
     def register(self) -> None:
         """Take over the requests of this module."""
@@ -87,7 +84,7 @@ class SendMessageProcessor(GroupHandler):
             return pattern.fill((*place, *own, command.opaque))
         code: int = ResponseCode.SUCCESS
         if outcome.reason is not None:
-            code = code_for(outcome.reason, self._profile)
+            code = code_for(outcome.reason, self._env.profile)
         if not outcome.is_stored:
             return self._refusal(command, code, outcome.remark or "")
         response = command.answer(code, outcome.remark, self._fields(outcome))
@@ -113,7 +110,7 @@ class SendMessageProcessor(GroupHandler):
     def _fields(self, outcome: Outcome) -> dict[str, str]:
         offsets = tuple(outcome.offsets) or (outcome.commit_log_offset,)
         fields = self._marks | {
-            "msgId": encode_offset_ids(self._store_host, offsets),
+            "msgId": encode_offset_ids(self._env.store.store_host, offsets),
             "queueId": str(outcome.queue_id),
             "queueOffset": str(outcome.queue_offset),
         }
@@ -131,8 +128,8 @@ class SendMessageProcessor(GroupHandler):
     def _read_settings(self, _changed: frozenset[str]) -> None:
         """Keep what every answer begins with, and templates of the most frequent answers."""
         self._marks = {
-            Prop.MSG_REGION: self._config.text("regionId"),
-            Prop.TRACE_ON: str(self._config.flag("traceOn")).lower(),
+            Prop.MSG_REGION: self._env.config.text("regionId"),
+            Prop.TRACE_ON: str(self._env.config.flag("traceOn")).lower(),
         }
         offset, queue_id, queue_offset, key, handle = _SAMPLES
         outcome = Outcome(
@@ -143,7 +140,7 @@ class SendMessageProcessor(GroupHandler):
         self._recallable = self._pattern_of(outcome)
 
     def _pattern_of(self, outcome: Outcome) -> AnswerPattern:
-        fields, version = self._fields(outcome), self._profile.version
+        fields, version = self._fields(outcome), self._env.profile.version
         return AnswerPattern.of(ResponseCode.SUCCESS, None, version, fields, _SAMPLES)
 
 

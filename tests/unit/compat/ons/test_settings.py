@@ -16,7 +16,7 @@ from compat.ons import (
 )
 from compat.ons.access import Access
 from compat.ons.properties import KNOWN
-from compat.ons.settings import KINDS, PRODUCER, REFUSED, Kind, check, settings_of
+from compat.ons.settings import KINDS, PRODUCER, REFUSED, ClientKind, check, settings_of
 from rocketmq_py import MessageModel
 from rocketmq_py.errors import ConfigError
 
@@ -53,7 +53,7 @@ def test_every_name_has_an_effect_or_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_row_of_a_kind_is_a_setting_of_its_client(kind: Kind) -> None:
+def test_every_row_of_a_kind_is_a_setting_of_its_client(kind: ClientKind) -> None:
     made = MAKERS[kind.name](GROUP)
     for row in kind.rows:
         assert hasattr(made.core, row.setting)

@@ -472,5 +472,5 @@ def test_a_client_that_vanishes_takes_its_waiting_requests_along(dial: Dial) -> 
 
         broker.wait_for(lambda _: not parts.endpoint.connections, timeout=GUARD_S)
         assert len(parts.consume.waiters) == 0
-        assert parts.consumers.get("G") is None
+        assert parts.tables.consumers.get("G") is None
         assert dial(broker.addr).ask(9999).code == 3

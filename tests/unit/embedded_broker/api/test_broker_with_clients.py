@@ -61,7 +61,7 @@ def test_thirty_days_pass_at_once_and_clients_stay_connected() -> None:
         assert done.fired == 1
         assert listener.bodies == [b"in a month"]
         assert set(broker._parts().endpoint.connections) == connections
-        assert broker._parts().consumers.get("G") is not None
+        assert broker._parts().tables.consumers.get("G") is not None
 
 
 @pytest.mark.case("K16")

@@ -101,7 +101,7 @@ def test_settled_means_that_everything_sent_was_consumed_and_committed(inproc: b
 
             assert len(worker.bodies) == 20 * round_number
             parts = broker._parts()
-            committed = [parts.offsets.query("G", "T", queue) for queue in range(4)]
+            committed = [parts.tables.offsets.query("G", "T", queue) for queue in range(4)]
             assert committed == [broker.topics["T"].max_offset(queue) for queue in range(4)]
 
 
@@ -114,7 +114,7 @@ def test_a_topic_that_appears_after_its_consumer_is_waited_for() -> None:
         member.subscribe("Other")
         member.register_message_listener(worker)
         with member:
-            broker.wait_for(lambda b: b._parts().consumers.get("G"), timeout=GUARD_S)
+            broker.wait_for(lambda b: b._parts().tables.consumers.get("G"), timeout=GUARD_S)
             broker.send("T", b"first")
 
             clock.settle(GUARD_S)

@@ -12,7 +12,7 @@ import pytest
 from embedded_broker import EmbeddedBroker
 from embedded_broker.control import app as app_module
 from embedded_broker.control.app import BODY_MAX, make_app
-from embedded_broker.control.calls import Calls, TooManyCalls
+from embedded_broker.control.calls import ThreadCalls, TooManyCalls
 from tests.unit.embedded_broker.control.http_peer import HttpPeer
 
 JSON = {"Content-Type": "application/json"}
@@ -72,7 +72,7 @@ def test_more_calls_than_may_run_at_once_are_refused(
     async def refuse(*_: object) -> None:
         raise TooManyCalls
 
-    monkeypatch.setattr(Calls, "run", refuse)
+    monkeypatch.setattr(ThreadCalls, "run", refuse)
     told = control.refused(503, "GET", "/clock")
     assert told["limit"] == "16 at once"
 
@@ -104,7 +104,7 @@ def ask_as(app: Any, peer: str, headers: dict[str, str]) -> int:
 @pytest.mark.case("K26")
 def test_another_host_is_refused_unless_it_knows_the_token(broker: EmbeddedBroker) -> None:
     def make(token: str | None) -> Any:
-        return make_app(lambda: [broker], token=token, calls=Calls(), closing=Event())
+        return make_app(lambda: [broker], token=token, calls=ThreadCalls(), closing=Event())
 
     here = {"host": "127.0.0.1:9880"}
     assert ask_as(make(None), "127.0.0.1", here) == 200

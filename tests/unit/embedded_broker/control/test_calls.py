@@ -7,7 +7,7 @@ from threading import Event, current_thread
 
 import pytest
 
-from embedded_broker.control.calls import CALLS_MAX, Calls, TooManyCalls
+from embedded_broker.control.calls import CALLS_MAX, ThreadCalls, TooManyCalls
 from embedded_broker.errors import BrokerStateError
 
 GUARD_S = 30.0
@@ -15,7 +15,7 @@ GUARD_S = 30.0
 
 def test_results_and_errors_come_back() -> None:
     async def ask() -> str:
-        calls = Calls()
+        calls = ThreadCalls()
         with pytest.raises(ZeroDivisionError):
             await calls.run(lambda: 1 // 0)
         return await calls.run(lambda: current_thread().name)
@@ -25,7 +25,7 @@ def test_results_and_errors_come_back() -> None:
 
 def test_waits_hold_up_nobody_until_there_are_too_many() -> None:
     async def ask() -> int:
-        calls, go = Calls(), Event()
+        calls, go = ThreadCalls(), Event()
         waits = [asyncio.create_task(calls.run(lambda: go.wait(GUARD_S))) for _ in range(CALLS_MAX)]
         await asyncio.sleep(0)
         with pytest.raises(TooManyCalls):
@@ -39,7 +39,7 @@ def test_waits_hold_up_nobody_until_there_are_too_many() -> None:
 
 
 def test_nobody_waits_for_a_call_that_does_not_end() -> None:
-    calls, go = Calls(), Event()
+    calls, go = ThreadCalls(), Event()
 
     async def ask() -> None:
         asyncio.create_task(calls.run(lambda: go.wait(GUARD_S)))  # noqa: RUF006 - cancelled by run
@@ -52,7 +52,7 @@ def test_nobody_waits_for_a_call_that_does_not_end() -> None:
 
 
 def test_who_awaits_a_call_is_told_when_nobody_waits_for_it_any_more() -> None:
-    calls, go = Calls(), Event()
+    calls, go = ThreadCalls(), Event()
 
     async def ask() -> None:
         wait = asyncio.create_task(calls.run(lambda: go.wait(GUARD_S)))

@@ -11,7 +11,7 @@ from embedded_broker import VirtualClock
 from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core import calls as calls_module
-from embedded_broker.core.calls import Answer, Call, Calls, End, GroupChanged
+from embedded_broker.core.calls import Answer, Call, ClientCalls, End, GroupChanged
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer as AnyPeer
 from tests.unit.embedded_broker.peers import Peer
@@ -43,12 +43,12 @@ class Table:
     other: Peer = field(factory=Peer)
     ends: list[tuple[End, Answer | None]] = field(factory=list)
     session: Session = field(init=False)
-    calls: Calls = field(init=False)
+    calls: ClientCalls = field(init=False)
     wire: OneWire = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.session = Session(self.clock)
-        self.calls = Calls(self.session)
+        self.calls = ClientCalls(self.session)
         self.wire = OneWire([self.peer, self.other])
         self.calls.wires.append(self.wire)
 

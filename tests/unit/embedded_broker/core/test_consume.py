@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
@@ -198,7 +198,7 @@ def test_who_waits_over_a_reset_is_asked_of_the_new_state_and_commits_nothing(
     assert caller.ask(pull(0, RED, wait_ms=15_000)) is not None
     broker.reset()
     assert [told(one) for one in caller.heard] == [("NO_MESSAGE_IN_QUEUE", [], 0)]
-    assert broker._parts().offsets.query("G", "T", 0) == -1
+    assert broker._parts().tables.offsets.query("G", "T", 0) == -1
 
 
 @pytest.mark.parametrize(
@@ -238,3 +238,27 @@ def test_the_answer_of_a_wait_can_go_wrong_after_a_reset_too(
     session.advance(15)
     assert not peer.has_answer(waiting)
     broker.faults.assert_all_used()
+
+
+@pytest.mark.parametrize("queue_id", [-1, 2])
+def test_a_queue_that_the_topic_has_not_is_refused(broker: EmbeddedBroker, queue_id: int) -> None:
+    broker.topics.create("Two", queues=2)
+    asked = evolve(pull(expression=ALL), topic="Two")
+    assert told(Caller(broker).ask(evolve(asked, queue_id=1))) == ("NO_MESSAGE_IN_QUEUE", [], 0)
+    with pytest.raises(Refused, match=rf"queueId\[{queue_id}\] is illegal") as refused:
+        Caller(broker).ask(evolve(asked, queue_id=queue_id))
+    assert refused.value.reason is Reason.INVALID_PARAMETER
+
+
+def test_a_group_that_may_not_broadcast_gets_nothing_while_it_does(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    peer = connect(broker.addr)
+    settings = b'{"groupName":"G","consumeBroadcastEnable":false}'
+    assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=settings).code == 0
+    peer.heartbeat("c", consumer("G", {"T": ALL}, message_model="BROADCASTING"))
+    with pytest.raises(Forbidden, match="can not consume by broadcast way") as refused:
+        Caller(broker).ask(pull(expression=None))
+    assert refused.value.who is Who.BROADCASTING
+    peer.heartbeat("c", consumer("G", {"T": ALL}, sub_version=2))
+    assert told(Caller(broker).ask(pull(expression=None))) == ("NO_MESSAGE_IN_QUEUE", [], 0)

@@ -239,7 +239,7 @@ def test_a_send_from_another_host_may_create_its_topic(reachable: EmbeddedBroker
     peer = peers.Peer("10.1.2.3")
     command = RemotingCommand(code=310, version=479, ext_fields=send_fields("New"), body=b"hello")
     reachable._parts().endpoint.receive(peer, FrameDecoder().feed(command.encode()))
-    assert (peer.answers[0].code, "New" in reachable._parts().topics) == (0, True)
+    assert (peer.answers[0].code, "New" in reachable._parts().tables.topics) == (0, True)
 
 
 def test_a_broker_that_listens_at_a_name_is_one_that_others_reach(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.statistics import Histogram, Kind
+from embedded_broker.core.statistics import Histogram, MetricKind
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.embedded_broker.core.transactions.prepared import COMMIT, end, send_half
 from tests.unit.embedded_broker.wire_peer import WirePeer, consumer
@@ -20,7 +20,7 @@ def numbers(broker: EmbeddedBroker) -> dict[str, dict[tuple[str, ...], float]]:
         }
         for metric, values in parts.statistics.registry.collect():
             assert metric.name.startswith("rocketmq_")
-            assert metric.kind is Kind.HISTOGRAM or not isinstance(values, Histogram)
+            assert metric.kind is MetricKind.HISTOGRAM or not isinstance(values, Histogram)
             if not isinstance(values, Histogram):
                 assert all(len(labels) == len(metric.labels) for labels in values)
         return found

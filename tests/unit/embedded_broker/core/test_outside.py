@@ -217,7 +217,7 @@ def test_a_pop_passes_over_what_is_not_wanted_in_many_holds(
     store(broker, *["no"] * 20, "yes")
     costly, asker, count = use(broker, looks), Asker(broker), 0
     with broker._parts().door:
-        broker._parts().offsets.commit("G", "T", 0, 0)
+        broker._parts().tables.offsets.commit("G", "T", 0, 0)
     for _ in range(21):
         count += asker.pop(wait_ms).count
         if count:
@@ -365,9 +365,9 @@ def ends_read(broker: EmbeddedBroker, expression: str) -> list[int]:
     with parts.door:
         pulled = parts.consume.pull(pull, lambda _: None)
     with parts.door:
-        parts.offsets.commit("G", "T", 0, 0)
+        parts.tables.offsets.commit("G", "T", 0, 0)
         assert parts.pop_service.pop(pop, lambda _: None) is not None
-        popped = parts.offsets.query("G", "T", 0)
+        popped = parts.tables.offsets.query("G", "T", 0)
     return [0 if pulled is None else pulled.found.next_begin_offset, popped]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, MessageState, VirtualClock
 from embedded_broker.core.queries import in_turns
+from rocketmq_py.protocol.message_codec import decode_record
 
 
 @pytest.fixture
@@ -78,7 +79,20 @@ def test_an_offset_id_names_the_record_that_has_it(broker: EmbeddedBroker) -> No
     assert record is not None
     assert record.msg_id == sent.msg_id
     assert parts.queries.named(sent.msg_id) is None
+    elsewhere = "0A000001" + sent.offset_msg_id[8:]  # the same place in another broker's log
+    assert parts.queries.named(elsewhere) is None
     assert parts.queries.named("no id at all") is None
+
+
+def test_a_record_that_only_shares_the_hash_of_a_key_is_no_hit(broker: EmbeddedBroker) -> None:
+    parts = broker._parts()
+    for key in ("Aa", "BB"):
+        broker.send("T", key.encode(), keys=key)
+    with parts.door:
+        places = parts.queries.places("T", "Aa", 32, 0, 1 << 62, unique=False)
+        hits = parts.queries.hits("T", "Aa", places)
+    assert len(places) == 2
+    assert [decode_record(one).body for one in hits.records] == [b"Aa"]
 
 
 def test_the_door_is_given_back_between_turns(broker: EmbeddedBroker) -> None:

@@ -16,9 +16,7 @@ NARROW = {"recallMessageEnable": True, "allowRecallWhenBrokerNotWriteable": Fals
 
 
 def recalls_of(parts: BrokerParts) -> Recalls:
-    return Recalls(
-        broker_name=parts.broker_name, config=parts.config, store=parts.store, topics=parts.topics
-    )
+    return Recalls(env=parts, topics=parts.tables.topics)
 
 
 def timer_of(parts: BrokerParts) -> str:

@@ -20,8 +20,8 @@ def parts_of(broker: EmbeddedBroker, **settings: int) -> BrokerParts:
     """A broker with topic T and group g."""
     parts = broker._parts()
     with parts.door:
-        parts.topics.ensure("T", 1)
-        parts.groups.put(SubscriptionGroupConfig(group_name="g", **settings))  # type: ignore[arg-type]
+        parts.tables.topics.ensure("T", 1)
+        parts.tables.groups.put(SubscriptionGroupConfig(group_name="g", **settings))  # type: ignore[arg-type]
     return parts
 
 
@@ -110,7 +110,7 @@ def test_when_a_clients_own_retry_belongs_to_the_dead_letters(
     with parts.door:
         if locked:
             queue = MessageQueueKey("T", parts.broker_name, 0)
-            parts.locks.lock("g", [queue], "c", now_ms=parts.session.now_ms)
+            parts.tables.locks.lock("g", [queue], "c", now_ms=parts.session.now_ms)
         routed = retries_of(parts).of_client_send(message, properties)
     assert routed == (("%DLQ%g", 0) if gives_up else None)
     assert properties == ({"DELAY": "-1"} if gives_up else {})

@@ -26,6 +26,13 @@ def test_waits_may_grow() -> None:
     assert [policy.after(tried) for tried in (0, 1, 2, 3, 4, 10**6)] == [10, 20, 40, 80, 100, 100]
 
 
+@pytest.mark.parametrize("value", [0, -1, "5", True, None])
+def test_what_a_growing_wait_cannot_be_counts_as_not_said(value: object) -> None:
+    given = dict.fromkeys(("initial", "max", "multiplier"), value)
+    said = {"type": "EXPONENTIAL", "exponentialRetryPolicy": given}
+    assert retry_policy(SubscriptionGroupConfig("G", group_retry_policy=said)) == Growing()
+
+
 @pytest.mark.parametrize(
     "said",
     [

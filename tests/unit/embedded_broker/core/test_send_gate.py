@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from embedded_broker.clocks.clock import VirtualClock
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
+from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, find_profile
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.topics import TopicConfig
+from tests.unit.embedded_broker.store.store_tools import new_store
 
 
 def gate(profile: str = "rocketmq-5.x", limits: str = "broker", **options: object) -> SendGate:
@@ -26,14 +29,20 @@ def gate(profile: str = "rocketmq-5.x", limits: str = "broker", **options: objec
     topics.put(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4, perm=6))
     topics.put(TopicConfig(topic_name="R", read_queue_nums=4, write_queue_nums=4, perm=4))
     topics.put(TopicConfig(topic_name="E", read_queue_nums=1, write_queue_nums=0, perm=6))
-    return SendGate(
-        address="127.0.0.1:1",
+    env = Environment(
+        door=Door(),
+        clock=clock,
+        session_clock=clock,
         config=config,
         profile=find_profile(profile),
         limits=LIMITS[limits],
-        topics=topics,
+        store=new_store(),
         random=Random(1),
+        cluster_name="C",
+        broker_name="broker-a",
+        address="127.0.0.1:1",
     )
+    return SendGate(env=env, topics=topics)
 
 
 def message(topic: str = "T", body: bytes = b"x", **terms: object) -> Incoming:

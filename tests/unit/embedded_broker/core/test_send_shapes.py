@@ -373,10 +373,10 @@ def test_a_topic_that_loses_its_write_bit_refuses_the_next_send() -> None:
     with running() as (parts, peer):
         say(parts, peer, frame(1))
         with parts.door:
-            topic = parts.topics.get("T")
+            topic = parts.tables.topics.get("T")
             assert topic is not None
             document = topic.to_document()
-            parts.topics.put(type(topic).from_document({**document, "perm": 4}))
+            parts.tables.topics.put(type(topic).from_document({**document, "perm": 4}))
         say(parts, peer, frame(2))
         assert [answer.code for answer in peer.answers()] == [
             ResponseCode.SUCCESS,

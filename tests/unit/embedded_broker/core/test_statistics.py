@@ -8,8 +8,8 @@ from embedded_broker.core.statistics import (
     SAMPLE_EVERY_MS,
     Distribution,
     Histogram,
-    Kind,
     Metric,
+    MetricKind,
     Registry,
     Statistics,
     Totals,
@@ -100,11 +100,11 @@ def test_a_histogram_sorts_values_by_bounds_that_belong_to_their_bucket() -> Non
 
 def test_a_registry_reads_what_it_is_told_to_when_it_is_asked() -> None:
     registry, number = Registry(), [1]
-    registry.add(Metric("a", Kind.GAUGE, "A number."), lambda: number[0])
+    registry.add(Metric("a", MetricKind.GAUGE, "A number."), lambda: number[0])
     counted = registry.counter("b", "Counted.", "topic")
     number[0] = 7
     counted["T",] += 2
     assert list(registry.collect()) == [
-        (Metric("a", Kind.GAUGE, "A number."), {(): 7}),
-        (Metric("b", Kind.COUNTER, "Counted.", ("topic",)), {("T",): 2}),
+        (Metric("a", MetricKind.GAUGE, "A number."), {(): 7}),
+        (Metric("b", MetricKind.COUNTER, "Counted.", ("topic",)), {("T",): 2}),
     ]

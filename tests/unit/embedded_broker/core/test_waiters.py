@@ -165,6 +165,33 @@ def test_who_goes_on_waiting_keeps_its_queues_and_its_deadline() -> None:
     assert deadline.due_ms == due_ms
 
 
+def test_who_comes_back_when_the_time_is_up_is_answered() -> None:
+    clock, asked = VirtualClock(), list[bool]()
+
+    def answer(is_over: bool) -> bool:
+        asked.append(is_over)
+        return True
+
+    own, one = Waiters(Session(clock)), waiter(answer, 0)
+    own.add(one, 1000)
+    for after_s, heard in ((0.999, []), (0.001, [True])):
+        own.drain()
+        clock.advance(after_s)
+        own.resume(one)
+        assert asked == heard
+    assert len(own) == 0
+
+
+def test_only_who_waits_for_that_answer_is_taken_out() -> None:
+    own, peer = Waiters(Session(VirtualClock())), waiter(lambda _: True, 0).peer
+    for asked in ("first", "second"):
+        one = waiter(lambda _: True, 0)
+        one.peer, one.asked = peer, asked
+        own.add(one, 1000)
+    own.cancel(peer, "first")
+    assert [one.asked for one in own.drain()] == ["second"]
+
+
 def test_who_is_gone_is_neither_asked_nor_kept() -> None:
     own = Waiters(Session(VirtualClock()))
     asked: list[bool] = []

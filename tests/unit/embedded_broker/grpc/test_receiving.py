@@ -18,7 +18,7 @@ from tests.unit.embedded_broker.peers import Peer
 def put_group(broker: EmbeddedBroker, name: str, **settings: Any) -> None:
     parts = broker._parts()
     with parts.door:
-        parts.groups.put(SubscriptionGroupConfig(name, **settings))
+        parts.tables.groups.put(SubscriptionGroupConfig(name, **settings))
 
 
 def parked(broker: EmbeddedBroker, number: int = 1) -> None:

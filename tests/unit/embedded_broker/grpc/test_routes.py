@@ -14,7 +14,7 @@ from tests.unit.embedded_broker.grpc.test_receiving import put_group
 def put_topic(broker: EmbeddedBroker, name: str, reads: int, writes: int, perm: int) -> None:
     parts = broker._parts()
     with parts.door:
-        parts.topics.put(TopicConfig(name, reads, writes, perm))
+        parts.tables.topics.put(TopicConfig(name, reads, writes, perm))
 
 
 @pytest.mark.case("G8")
@@ -54,7 +54,7 @@ def test_topics_that_a_test_creates_take_every_message_and_others_do_not(
 ) -> None:
     assert list(client.route(topic).message_queues[0].accept_message_types) == [1, 2, 3, 4]
     with EmbeddedBroker(tcp=False, topics=["Plain"]) as other:
-        (config,) = [one for one in other._parts().topics if one.topic_name == "Plain"]
+        (config,) = [one for one in other._parts().tables.topics if one.topic_name == "Plain"]
         assert config.attributes == {}
 
 

@@ -34,7 +34,7 @@ def start_group(
             clock=VirtualClock(START),
         )
         group = Group(other, master, slave)
-        slave.wait_for(lambda _: "T" in slave._parts().topics)
+        slave.wait_for(lambda _: "T" in slave._parts().tables.topics)
         return group
 
     return start

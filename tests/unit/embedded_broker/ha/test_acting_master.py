@@ -157,7 +157,7 @@ def test_a_second_slave_acts_only_when_the_first_is_away_too(
     group = start_group()
     config = {"namesrvAddr": group.other.namesrv_addr, **QUICK, **ACTING}
     second = start_broker(config={**config, "brokerRole": "SLAVE", "brokerId": 2})
-    second.wait_for(lambda _: "T" in second._parts().topics)
+    second.wait_for(lambda _: "T" in second._parts().tables.topics)
     group.send(b"due", seconds=5)
     group.lose_master()
     assert not group.timers_of(second).should_running_dequeue

@@ -87,7 +87,7 @@ def test_a_slave_serves_pulls_also_those_that_wait(
     master: EmbeddedBroker, start_slave: Slave, connect: Connect
 ) -> None:
     slave = start_slave()
-    slave.wait_for(lambda _: "T" in slave._parts().topics)
+    slave.wait_for(lambda _: "T" in slave._parts().tables.topics)
     peer = connect(slave.addr)
     peer.heartbeat("c1")
     fields = {"sysFlag": "6", "suspendTimeoutMillis": "15000", "queueId": "0"}
@@ -103,7 +103,7 @@ def test_a_slave_refuses_sends_as_the_original_and_pulls_unless_slaveReadEnable(
     start_slave: Slave, connect: Connect
 ) -> None:
     slave = start_slave(config={"slaveReadEnable": False})
-    slave.wait_for(lambda _: "T" in slave._parts().topics)
+    slave.wait_for(lambda _: "T" in slave._parts().tables.topics)
     peer = connect(slave.addr)
     for answer in (peer.send("T"), peer.pull("T")):
         assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_BUSY, REJECTED)
@@ -138,13 +138,13 @@ def test_a_slave_takes_over_topics_groups_and_offsets(
     assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit).code == ResponseCode.SUCCESS
     slave = start_slave()
     parts = slave._parts()
-    slave.wait_for(lambda _: parts.offsets.query("G", "T", 1) == 5)
-    topic = parts.topics.get("Later")
+    slave.wait_for(lambda _: parts.tables.offsets.query("G", "T", 1) == 5)
+    topic = parts.tables.topics.get("Later")
     assert topic is not None
     assert (topic.read_queue_nums, topic.perm) == (3, 4)
-    assert parts.topics.data_version() == master._parts().topics.data_version()
-    slave.wait_for(lambda _: "G" in parts.groups)
-    assert parts.groups.data_version() == master._parts().groups.data_version()
+    assert parts.tables.topics.data_version() == master._parts().tables.topics.data_version()
+    slave.wait_for(lambda _: "G" in parts.tables.groups)
+    assert parts.tables.groups.data_version() == master._parts().tables.groups.data_version()
 
 
 def entered(broker: EmbeddedBroker) -> int:
@@ -262,7 +262,7 @@ def test_a_reader_far_behind_is_sent_to_a_slave_if_slaves_are_read(
 
 def test_what_a_test_sends_to_a_slave_is_refused_too(start_slave: Slave) -> None:
     slave = start_slave()
-    slave.wait_for(lambda _: "T" in slave._parts().topics)
+    slave.wait_for(lambda _: "T" in slave._parts().tables.topics)
     with pytest.raises(MQBrokerException, match="is a slave") as raised:
         slave.send("T", b"x")
     assert raised.value.response_code == ResponseCode.SERVICE_NOT_AVAILABLE

@@ -56,7 +56,7 @@ def test_a_name_server_that_starts_again_lets_no_second_slave_act_beside_the_fir
     group = start_group()
     config = {"namesrvAddr": group.other.namesrv_addr, **QUICK, **ACTING}
     second = start_broker(config={**config, "brokerRole": "SLAVE", "brokerId": 2})
-    second.wait_for(lambda _: "T" in second._parts().topics)
+    second.wait_for(lambda _: "T" in second._parts().tables.topics)
     group.lose_master()
     register, is_late = SlaveSynchronize._register, [True]
 

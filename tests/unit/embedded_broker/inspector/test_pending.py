@@ -14,7 +14,7 @@ from embedded_broker.inspector.columns import PendingTimers, Whereabouts
 from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
 from embedded_broker.store.directory_fs import DirectoryFileSystem
-from embedded_broker.timer.listing import Pending, Place, Walk, Wanted
+from embedded_broker.timer.listing import ListPosition, Pending, Walk, Wanted
 from embedded_broker.timer.outcomes import RecallOutcome
 from tests.archives import unpack_store
 from tests.unit.embedded_broker.inspector.store_tools import (
@@ -144,8 +144,8 @@ def test_rows_are_chosen_by_topic_and_time_without_a_look_at_messages(tmp_path: 
         assert due() == [1_000, 2_000, 3_000]
         assert due(topic="A") == [2_000, 3_000]
         assert due(topic="A", before_ms=start_ms + 3_000) == [2_000]
-        assert due(after=Place(start_ms + 2_000, -1)) == [2_000, 3_000]
-        assert due(after=Place(start_ms + 2_000, 2**62)) == [3_000]
+        assert due(after=ListPosition(start_ms + 2_000, -1)) == [2_000, 3_000]
+        assert due(after=ListPosition(start_ms + 2_000, 2**62)) == [3_000]
         assert due(topic="unknown") == []
 
 

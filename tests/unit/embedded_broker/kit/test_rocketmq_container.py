@@ -19,7 +19,7 @@ from embedded_broker.containers import BrokerRegistered, RocketMQContainer
 from embedded_broker.kit.backend import Ability, BackendError
 from embedded_broker.kit.container import ContainerBackend
 from embedded_broker.kit.rocketmq_container import BROKER_CONF, GO
-from embedded_broker.kit.run import Run, run_options
+from embedded_broker.kit.run import PytestRun, run_options
 
 
 @define
@@ -225,7 +225,7 @@ def test_a_tag_without_a_release_is_asked_of_the_broker(engine: FakeEngine) -> N
 def test_a_release_that_no_tag_tells_decides_before_the_first_test_is_skipped(
     engine: FakeEngine,
 ) -> None:
-    run = Run(run_options("container:own/mq:latest", "function", 0, "60", strict=False))
+    run = PytestRun(run_options("container:own/mq:latest", "function", 0, "60", strict=False))
     assert run.lacks(Ability.FAULTS) is not None
     assert engine.made == []
     assert run.lacks(Ability.TIMERS) is None

@@ -75,13 +75,13 @@ def test_what_was_not_written_is_gone_but_the_file_system_stays() -> None:
         broker.send("T", b"kept")
         parts = broker._parts()
         with parts.door:
-            parts.offsets.commit("G", "T", 0, 1)
+            parts.tables.offsets.commit("G", "T", 0, 1)
 
         broker.crash()
         broker.restart()
 
         assert [one.body for one in broker.messages.in_topic("T")] == [b"kept"]
-        assert broker._parts().offsets.query("G", "T", 0) == -1
+        assert broker._parts().tables.offsets.query("G", "T", 0) == -1
 
 
 def test_a_topic_made_by_a_send_keeps_its_queues_when_the_broker_dies_at_once() -> None:

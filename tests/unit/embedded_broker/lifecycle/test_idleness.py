@@ -68,7 +68,7 @@ def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
     assert busy(broker) == ()
 
     peer.close()
-    broker.wait_for(lambda b: b._parts().consumers.get("g") is None, timeout=GUARD_S)
+    broker.wait_for(lambda b: b._parts().tables.consumers.get("g") is None, timeout=GUARD_S)
     broker.send("T", b"3", queue=0)
     assert busy(broker) == ()
 

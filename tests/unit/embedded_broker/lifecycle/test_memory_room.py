@@ -46,7 +46,7 @@ def commit(broker: EmbeddedBroker, topic: str, group: str = "G") -> None:
     with parts.door:
         for (name, queue_id), queue in parts.store.queues.items():
             if name == topic:
-                parts.offsets.commit(group, topic, queue_id, queue.max_offset)
+                parts.tables.offsets.commit(group, topic, queue_id, queue.max_offset)
 
 
 def settle(broker: EmbeddedBroker) -> None:

@@ -85,7 +85,9 @@ def test_connected_clients_go_on_after_a_reset_and_see_nothing_of_before(
             clock.advance(days=1)
             clock.settle(GUARD_S)
             assert sorted(inbox.bodies) == sorted(b"after %d" % number for number in range(20))
-            committed = [broker._parts().offsets.query("G", "T", queue) for queue in range(2)]
+            committed = [
+                broker._parts().tables.offsets.query("G", "T", queue) for queue in range(2)
+            ]
             assert committed == [broker.topics["T"].max_offset(queue) for queue in range(2)]
     if in_directory:
         with EmbeddedBroker(store=store, tcp=False) as again:

@@ -30,7 +30,7 @@ def test_a_snapshot_shows_the_state_and_the_clock_of_its_instant(
         clock.advance(days=30)
         broker.send("T", b"level", delay_level=18)
         with broker._parts().door:
-            broker._parts().offsets.commit("G", "T", 2, 5)
+            broker._parts().tables.offsets.commit("G", "T", 2, 5)
         taken_at = clock.now()
 
         path = broker.snapshot(tmp_path / "deep" / "copy")
@@ -49,7 +49,7 @@ def test_a_snapshot_shows_the_state_and_the_clock_of_its_instant(
         before = [one.body for one in copy.messages.in_topic("T")]
         assert before == [b"now", b"level of before"]
         assert [one.body for one in copy.messages.by_key("T", "K1")] == [b"now"]
-        assert copy._parts().offsets.query("G", "T", 2) == 5
+        assert copy._parts().tables.offsets.query("G", "T", 2) == 5
         assert copy.timers.count() == 2
         twin.advance(hours=2)
         assert copy.messages.in_topic("T")[-1].body == b"level"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from embedded_broker.remoting.answer_patterns import OPAQUE_SAMPLE, AnswerPattern
@@ -13,6 +13,7 @@ from rocketmq_py.protocol.frame import encode_frame
 NUMBER = "1212121212"
 
 
+@example("50% off, %d, %%", 1, 2)
 @given(st.text(), st.integers(0, 10**12), st.integers(-(2**31), 2**31 - 1))
 def test_a_pattern_writes_what_the_codec_writes(text: str, number: int, opaque: int) -> None:
     fields = {"mark": text, "number": str(number)}

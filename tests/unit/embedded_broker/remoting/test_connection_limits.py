@@ -70,6 +70,14 @@ def test_the_greediest_reader_goes_first_and_only_until_an_eighth_is_free(
     assert (limits.unread, limits.closed) == (601, 1)
 
 
+def test_readers_are_ended_until_an_eighth_is_free(limits: ConnectionLimits) -> None:
+    readers = [Reader(limits) for _ in range(9)]
+    for reader in readers:
+        reader.owe(112)
+    assert [reader.ended for reader in readers].count(True) == 2
+    assert limits.unread == 7 * 112
+
+
 def test_what_was_read_meanwhile_is_found_out_before_anybody_is_closed(
     limits: ConnectionLimits,
 ) -> None:
@@ -165,6 +173,11 @@ def test_readers_are_not_looked_through_for_every_byte_above_the_limit(
 
 def test_unfinished_requests_have_a_bound_of_their_own(limits: ConnectionLimits) -> None:
     readers = [Reader(limits) for _ in range(3)]
+    for reader, size in zip(readers, (200, 300, 500), strict=True):
+        limits.note_unfinished(reader, size)
+    assert (limits.unfinished, limits.closed) == (1000, 0)
+    for reader in readers:
+        limits.note_unfinished(reader, 0)
     for _ in range(2):
         for number, reader in enumerate(readers):
             limits.note_unfinished(reader, reader.unfinished + 100 * (number + 1))

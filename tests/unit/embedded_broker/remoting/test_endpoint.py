@@ -9,7 +9,7 @@ import pytest
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.endpoint import HEADER_BYTES_MAX, REMARK_MAX, Endpoint
 from embedded_broker.remoting.requests import GroupHandler, Handler, Request, RequestError
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
@@ -122,6 +122,29 @@ def test_a_header_that_cannot_be_decoded_closes_the_connection(
 
     assert [answer.opaque for answer in caller.answers] == [1]
     assert caller.closed
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_header_may_have_so_many_bytes_and_no_more(
+    parts: BrokerParts, caller: Peer, beyond: int
+) -> None:
+    header = b'{"code":105,"opaque":1,"remark":"%b"}'
+    size = HEADER_BYTES_MAX + beyond - len(header % b"")
+    parts.endpoint.receive(caller, [Frame(0, header % (b"x" * size), b"")])
+
+    assert [answer.opaque for answer in caller.answers] == [1][beyond:]
+    assert caller.closed is bool(beyond)
+
+
+def test_a_remark_is_cut_at_its_limit(parts: BrokerParts, caller: Peer, cut: Cut) -> None:
+    def answer(request: Request) -> RemotingCommand:
+        return request.command.answer(1, "x" * (REMARK_MAX + request.command.opaque))
+
+    parts.endpoint.register(ASK, answer)
+    parts.endpoint.receive(caller, cut(*(RemotingCommand(code=ASK, opaque=n) for n in (0, 1))))
+
+    remarks = [answer.remark for answer in caller.answers]
+    assert remarks == ["x" * REMARK_MAX, "x" * REMARK_MAX + "..."]
 
 
 @pytest.mark.case("W13")

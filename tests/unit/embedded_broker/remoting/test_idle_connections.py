@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
-from tests.unit.embedded_broker.peers import RawClient
+from tests.unit.embedded_broker.peers import Peer, RawClient
 from tests.unit.embedded_broker.wire_peer import Connect, pull_fields
 
 StartBroker = Callable[..., EmbeddedBroker]
@@ -130,3 +130,17 @@ def test_a_reset_that_sets_the_time_back_forgets_nobody(
     peer.barrier()
     session.advance(seconds=IDLE_S)
     assert peer.wait_closed()
+
+
+def test_a_client_of_this_process_may_be_idle_for_ever(
+    start_broker: StartBroker, session: VirtualClock, connect: Connect
+) -> None:
+    broker = start_broker(session_clock=session, topics=["T"])
+    idle = connect(broker.addr)
+    idle.barrier()
+    inside = Peer()
+    parts = broker._parts()
+    parts.endpoint.connected(inside)
+    session.advance(seconds=IDLE_S + 1)
+    assert idle.wait_closed()
+    assert not inside.closed

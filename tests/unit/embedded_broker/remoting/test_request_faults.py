@@ -116,7 +116,9 @@ def test_a_dropped_request_is_not_handled_and_a_late_refusal_comes_late(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_connection_is_closed_before_or_after_the_request_was_handled(after: bool) -> None:
+def test_a_connection_is_closed_before_or_after_the_request_was_handled(
+    after: bool, dial: Callable[[str], RawClient]
+) -> None:
     with (
         EmbeddedBroker(topics=["T"]) as broker,
         DefaultMQProducer(
@@ -129,6 +131,9 @@ def test_a_connection_is_closed_before_or_after_the_request_was_handled(after: b
         assert stored(broker) == ([b"x"] if after else [])
         producer.send(Message("T", b"y"))
         assert stored(broker)[-1] == b"y"
+        broker.faults.on(9999).close(after=after)
+        with pytest.raises(ConnectionError):
+            dial(broker.addr).ask(9999)
 
 
 def test_a_damaged_answer_cannot_be_read_and_the_message_is_stored() -> None:

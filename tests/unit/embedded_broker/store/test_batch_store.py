@@ -12,7 +12,7 @@ from embedded_broker.store.inner import InnerMessage, PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.pull import GetResult, GetStatus
-from embedded_broker.store.run import Arrivals, Run
+from embedded_broker.store.run import Arrivals, MessageRun
 from rocketmq_py.protocol.message_codec import decode_records, encode_batch
 from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
 from rocketmq_py.protocol.tag_hash import tags_code
@@ -103,7 +103,7 @@ def test_a_batch_is_one_record_that_names_its_first_offset() -> None:
 def test_messages_that_come_together_are_batches_of_one() -> None:
     store = new()
     items = [(0, 0, b"%d" % number, b"", 0) for number in range(3)]
-    result = store.put(Run("B", 0, items, 0, STORE_HOST))
+    result = store.put(MessageRun("B", 0, items, 0, STORE_HOST))
     assert (result.queue_offset, len(result.offsets)) == (0, 3)
     two = store.put(message(3, "B"), message(4, "B"), message(5))
     assert two.ok

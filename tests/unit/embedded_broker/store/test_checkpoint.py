@@ -97,6 +97,12 @@ def test_a_flipped_bit_makes_the_begin_unknown(bit: int) -> None:
     assert (_loaded(fs).begin_offset, _loaded(fs).flushed_offset) == (-1, 5000)
 
 
+def test_a_log_that_was_synced_up_to_an_offset_was_not_durable_behind_it() -> None:
+    checkpoint = _loaded(_saved())
+    assert checkpoint.knows_durable(4999, 0)
+    assert not checkpoint.knows_durable(5000, 0)
+
+
 def _loaded(fs: MemoryFileSystem) -> StoreCheckpoint:
     checkpoint = StoreCheckpoint(fs)
     checkpoint.load()

@@ -248,3 +248,15 @@ def test_a_sum_that_found_no_room_makes_no_false_note() -> None:
         file.save({"a": 13})
     again = JsonConfigFile(fs, "config/topics.json")
     assert (again.load(), again.problem) == ({"a": 12}, None)
+
+
+def test_the_file_of_another_table_gives_way_to_the_backup() -> None:
+    fs = MemoryFileSystem()
+    file = JsonConfigFile(fs, "config/topics.json", key="topicConfigTable")
+    file.save({"topicConfigTable": {"A": 1}})
+    file.save({"topicConfigTable": {"B": 2}})
+    fs.write_file("config/topics.json", b'{"offsetTable":{}}')
+    again = JsonConfigFile(fs, "config/topics.json", key="topicConfigTable")
+    assert again.load() == {"topicConfigTable": {"A": 1}}
+    assert again.problem is not None
+    assert "has no topicConfigTable: another file stands in its place" in again.problem

@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.copies import Copies, stored_parts, topic_field
+from embedded_broker.store.copies import CopyBatch, stored_parts, topic_field
 from embedded_broker.store.inner import InnerMessage, PutRefusal
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
 from embedded_broker.store.message_store import MessageStore
@@ -54,8 +54,8 @@ def put(
     return result.commit_log_offset, result.size
 
 
-def copies_of(store: MessageStore, places: list[tuple[int, int]], *, code: int = 0) -> Copies:
-    copies = Copies(store.log.max_offset, store_host=HOST, store_timestamp=77)
+def copies_of(store: MessageStore, places: list[tuple[int, int]], *, code: int = 0) -> CopyBatch:
+    copies = CopyBatch(store.log.max_offset, store_host=HOST, store_timestamp=77)
     queue = store.consume_queue("To", 2, create=True)
     assert queue is not None
     for offset, size in places:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.disk_health import DiskHealth
+from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.inner import PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from tests.unit.embedded_broker.store.store_tools import message, new_store
@@ -73,3 +73,14 @@ def test_a_store_in_trouble_refuses_one_message_many_and_copies(
     assert store.put(message(2)).status is PutStatus.PUT_OK
     store.close()
     store.look()
+
+
+def test_only_what_a_full_disk_does_not_take_is_left_for_later() -> None:
+    undone = Undone()
+
+    def write() -> None:
+        raise StoreError("the folder is gone")
+
+    with pytest.raises(StoreError, match="the folder is gone"):
+        undone.attempt(write)
+    undone.run()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
+from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from rocketmq_py.protocol.message_codec import decode_record
@@ -103,6 +104,37 @@ def test_rolled_back_transactions_are_left_out() -> None:
     store.put(rolled_back)
     store.put(message(2, KEYS="k"))
     assert _numbers(store, "k") == [2]
+
+
+def test_the_newest_file_stays_though_no_message_of_it_is_left() -> None:
+    fs = MemoryFileSystem()
+    store = new_store(fs)
+    for number in range(50):
+        store.put(message(number, KEYS="ALL"))
+    assert len(_numbers(store, "ALL", 100)) == 50
+    assert store.index is not None
+    names = fs.list("index")
+    remove = store.index.let_go_before(EVER)
+    assert remove is not None
+    remove()
+    assert fs.list("index") == names[-1:]
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_after_a_crash_only_files_that_were_full_and_synced_are_believed(synced: bool) -> None:
+    clock = HandClock(1_700_000_000_000)
+    store = new_store(fs := MemoryFileSystem(), clock=clock)
+    for number in range(50):
+        store.put(message(number, KEYS="ALL"))
+        clock.now_ms += 1
+    assert len(_numbers(store, "ALL", 100)) == 50
+    assert store.index is not None
+    names = fs.list("index")
+    again = KeyIndex(fs, store.log, clock, store.index._shape)
+    full_ms = clock.now_ms if synced else 0
+    again.load(clean=False, index_msg_timestamp=full_ms, problems=None)
+    assert fs.list("index") == (names[:-1] if synced else [])
+    assert (again.entries > 0) is synced
 
 
 @pytest.mark.parametrize("clean", [True, False])

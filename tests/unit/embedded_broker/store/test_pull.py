@@ -139,6 +139,7 @@ def test_a_pull_ends_at_32_messages_or_at_the_bytes_but_not_below_one() -> None:
         maxTransferCountOnMessageInMemory=32, maxTransferBytesOnMessageInMemory=2 * size
     )
     assert store.get("T", 0, 0, 32).count == 2
+    assert store.get("T", 0, 0, 32, max_bytes=9 * size).count == 2
 
 
 def test_messages_that_lie_among_others_are_given_in_runs() -> None:

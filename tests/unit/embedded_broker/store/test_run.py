@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Arrivals, Run, tags_codes
+from embedded_broker.store.run import Arrivals, MessageRun, tags_codes
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
@@ -15,13 +15,13 @@ from tests.unit.embedded_broker.store.store_tools import FullDisk, bodies, new_s
 HOST = b"\x0a\x00\x00\x09\x00\x00\xc3\x50"
 
 
-def run(count: int = 3, *, topic: str = "T", text: bytes = b"", sys_flag: int = 0) -> Run:
+def run(count: int = 3, *, topic: str = "T", text: bytes = b"", sys_flag: int = 0) -> MessageRun:
     items = []
     for number in range(count):
         properties = text or encode_properties({"TAGS": f"t{number % 2}"})
         body = f"body {number}".encode()
         items.append((number, 17 + number, body, properties, tags_codes([properties])[0]))
-    return Run(topic, 1, items, sys_flag, HOST, 2)
+    return MessageRun(topic, 1, items, sys_flag, HOST, 2)
 
 
 class _Hook:
@@ -117,7 +117,7 @@ def test_a_run_that_does_not_fit_goes_into_the_next_file_as_a_whole() -> None:
     ],
 )
 def test_what_no_message_may_have_a_run_may_not_have_either(
-    changed: Run, status: PutStatus
+    changed: MessageRun, status: PutStatus
 ) -> None:
     store = new_store()
     whole = store.put(changed)

@@ -39,8 +39,8 @@ def use(peer: WirePeer) -> None:
 def check(broker: EmbeddedBroker, peer: WirePeer) -> None:
     parts = broker._parts()
     with parts.door:
-        topic, group = parts.topics.get("T"), parts.groups.get("g")
-        offset = parts.offsets.query("g", "T", 3)
+        topic, group = parts.tables.topics.get("T"), parts.tables.groups.get("g")
+        offset = parts.tables.offsets.query("g", "T", 3)
     assert topic is not None
     assert (topic.read_queue_nums, topic.perm) == (5, 4)
     assert topic.attributes == {"message.type": "DELAY"}
@@ -227,7 +227,7 @@ def test_a_file_that_was_damaged_is_said_once_and_written_anew_at_opening(
         broker.send("T", b"y", delay_level=4)
         parts = broker._parts()
         with parts.door:
-            parts.offsets.commit("g", "T", 0, 0)
+            parts.tables.offsets.commit("g", "T", 0, 0)
     if what == "deleted":
         fs.remove(path)
     elif what == "changed":
@@ -341,14 +341,14 @@ def test_a_commit_costs_the_file_one_entry_however_many_there_are(
     parts = broker._parts()
     with parts.door:
         for number in range(1000):
-            parts.offsets.commit(f"g{number}", "T", 0, 1)
+            parts.tables.offsets.commit(f"g{number}", "T", 0, 1)
     session.advance(5)
     counted = Counted(monkeypatch)
     for _ in range(10):
         with parts.door:
-            parts.offsets.commit("g7", "T", 0, 2)
-            parts.offsets.commit("g7", "T", 1, 3)
-            parts.offsets.commit("g8", "T", 0, 4)
+            parts.tables.offsets.commit("g7", "T", 0, 2)
+            parts.tables.offsets.commit("g7", "T", 1, 3)
+            parts.tables.offsets.commit("g8", "T", 0, 4)
         session.advance(5)
 
     assert counted.entries == 20
@@ -383,7 +383,7 @@ def test_a_large_table_is_saved_less_often(start_broker: StartBroker, connect: C
     broker = start_broker(session_clock=session, fs=fs)
     peer = connect(broker.addr)
     for number in range(4000):
-        broker._parts().topics.put(TopicConfig(f"T{number}"))
+        broker._parts().tables.topics.put(TopicConfig(f"T{number}"))
     session.advance(1)
     peer.create_topic("Late")
     session.advance(0.19)
@@ -421,5 +421,6 @@ def test_a_save_that_waits_for_its_thread_is_made_up_for_when_the_broker_crashes
     table.put(MessageRequestMode("T", "G", POP, 0))
     files.save()
     assert (len(waiting), fs.exists(path)) == (1, False)
-    files.begin_save(path)()  # as a crash does, which drops what waits
+    for write in files.begin_saves():  # as a crash does, which drops what waits
+        write()
     assert saved(fs, path, "messageRequestModeMap")["T"]["G"]["mode"] == POP

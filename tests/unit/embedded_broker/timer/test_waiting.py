@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from random import Random
 
-from embedded_broker.timer.listing import BEFORE_ALL, NEVER_MS, Place, Wanted
+from embedded_broker.timer.listing import BEFORE_ALL, NEVER_MS, ListPosition, Wanted
 from embedded_broker.timer.waiting import Row, WaitingIndex
 from rocketmq_py.protocol.names import REVIVE_TOPIC_PREFIX
 
@@ -60,13 +60,13 @@ def test_a_part_ends_where_asked_and_never_goes_back() -> None:
     for due_ms in range(3000):
         index.add(due_ms, due_ms, due_ms, "T")
 
-    rows, end = index.part(Wanted(limit=40), Place(99, NEVER_MS), NEVER_MS)
+    rows, end = index.part(Wanted(limit=40), ListPosition(99, NEVER_MS), NEVER_MS)
 
     assert [due_ms for due_ms, *_ in rows] == list(range(100, 140))
-    assert end == Place(139, 139)
+    assert end == ListPosition(139, 139)
     assert len(rows_of(index, before_ms=1500)) == 1500
-    assert index.part(Wanted(), Place(2000, 0), 1500) == ([], Place(2000, 0))
-    assert index.part(Wanted(), Place(9000, 0), 1500) == ([], Place(9000, 0))
+    assert index.part(Wanted(), ListPosition(2000, 0), 1500) == ([], ListPosition(2000, 0))
+    assert index.part(Wanted(), ListPosition(9000, 0), 1500) == ([], ListPosition(9000, 0))
 
 
 def test_only_rows_of_the_topic_that_is_asked_for_are_given() -> None:

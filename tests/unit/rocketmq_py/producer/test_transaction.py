@@ -199,7 +199,7 @@ def test_after_a_crash_another_producer_of_the_group_is_asked_even_if_it_sends_n
         first.send_message_in_transaction(Message("T", b"x"), UNKNOW)
     heir = Bank(COMMIT)
     with TransactionMQProducer("bank", transaction_listener=heir, namesrv_addr=broker.namesrv_addr):
-        broker.wait_for(lambda b: b._parts().producers.members("bank"))
+        broker.wait_for(lambda b: b._parts().tables.producers.members("bank"))
         broker.clock.advance(TIMEOUT_S)
         assert heir.asked.get(timeout=WAIT_S).body == b"x"
         broker.wait_delivered("T")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_broker.store.run import Run
+from embedded_broker.store.run import MessageRun
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.handles import pack_host
 from rocketmq_py.protocol.message_codec import (
@@ -338,7 +338,7 @@ def test_neighbours_have_the_same_bytes_as_records_made_one_by_one(
     }
     items = [(7, 17, b"one", b"A\0011\2", 5), (-1, 18, b"", b"", -6), (0, 19, b"three", b"", 0)]
     data, entries = encode_neighbours(
-        items, Run(topic, 3, items, 1, born_host, 2), 5, 237, 1_700_000_000_005, V4
+        items, MessageRun(topic, 3, items, 1, born_host, 2), 5, 237, 1_700_000_000_005, V4
     )
     expected, at = b"", 237
     for number, (flag, born_timestamp, body, properties, code) in enumerate(items, 5):
@@ -360,9 +360,11 @@ def test_neighbours_have_the_same_bytes_as_records_made_one_by_one(
 
 def test_neighbours_with_properties_that_cannot_be_stored_are_refused() -> None:
     with pytest.raises(RecordError, match="properties length"):
-        encode_neighbours([(0, 0, b"", b"a" * 32_768, 0)], Run("T", 0, [], 0, V4), 0, 0, 0, V4)
+        encode_neighbours(
+            [(0, 0, b"", b"a" * 32_768, 0)], MessageRun("T", 0, [], 0, V4), 0, 0, 0, V4
+        )
 
 
 def test_neighbours_with_a_number_beyond_its_field_are_refused() -> None:
     with pytest.raises(RecordError, match="head"):
-        encode_neighbours([(2**40, 0, b"", b"", 0)], Run("T", 0, [], 0, V4), 0, 0, 0, V4)
+        encode_neighbours([(2**40, 0, b"", b"", 0)], MessageRun("T", 0, [], 0, V4), 0, 0, 0, V4)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_broker.store.run import Run, tags_codes
+from embedded_broker.store.run import MessageRun, tags_codes
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol import checksum, message_codec, message_columns
 from rocketmq_py.protocol.handles import pack_host
@@ -37,7 +37,7 @@ def columns(
 def encoded(
     messages: MessageColumns, topic: str = "T", born_host: bytes = V4, at: int = 237
 ) -> tuple[bytes, list[tuple[int, int, int]]]:
-    run = Run(topic, 3, messages, 1, born_host, 2)
+    run = MessageRun(topic, 3, messages, 1, born_host, 2)
     return encode_neighbours(messages, run, 5, at, 1_700_000_000_005, V4)
 
 
@@ -45,7 +45,7 @@ def one_by_one(
     messages: MessageColumns, topic: str, born_host: bytes
 ) -> tuple[bytes, list[tuple[int, int, int]]]:
     """What comes of them when nobody knows that they are of one size."""
-    run = Run(topic, 3, messages, 1, born_host, 2)
+    run = MessageRun(topic, 3, messages, 1, born_host, 2)
     return encode_neighbours([*messages], run, 5, 237, 1_700_000_000_005, V4)
 
 

@@ -22,7 +22,7 @@ from rocketmq_py.protocol.codes import SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
 from rocketmq_py.protocol.header_form import HeaderForm
-from rocketmq_py.transport.runs import Outcome, Run
+from rocketmq_py.transport.runs import Outcome, RequestRun
 from tests.socket_buffers import bound_buffers
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer
 from tests.unit.rocketmq_py.transport.conftest import ChannelMaker, begun
@@ -37,12 +37,12 @@ class Told:
     """Runs that have ended."""
 
     def __init__(self) -> None:
-        self.ended: SimpleQueue[Run] = SimpleQueue()
+        self.ended: SimpleQueue[RequestRun] = SimpleQueue()
 
-    def run(self, bodies: Sequence[bytes]) -> Run:
-        return Run(FORM, [f"text {number}" for number in range(len(bodies))], bodies, self)
+    def run(self, bodies: Sequence[bytes]) -> RequestRun:
+        return RequestRun(FORM, [f"text {number}" for number in range(len(bodies))], bodies, self)
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: RequestRun) -> None:
         self.ended.put(run)
 
     def outcomes(self) -> list[Outcome]:
@@ -198,12 +198,12 @@ def test_a_run_that_is_one_too_many_is_refused_before_anything_is_written(
 def test_who_takes_the_outcomes_cannot_stop_the_reader(
     server: ScriptedServer, connect: ChannelMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(_run: Run) -> None:
+    def broken(_run: RequestRun) -> None:
         raise RocketMQError("no thanks")
 
     server.on(CODE, echo)
     channel, told = connect(), Told()
-    channel.begin_run(Run(FORM, ["a"], [b"x"], broken), 5_000)
+    channel.begin_run(RequestRun(FORM, ["a"], [b"x"], broken), 5_000)
     channel.begin_run(told.run([b"y"]), 5_000)
     assert bodies_of(told.outcomes()) == [b"y"]
     assert "taking the outcomes of a run failed" in caplog.text

@@ -64,7 +64,7 @@ class ManualConsumer:
         **fields: str,
     ) -> RemotingCommand | None:
         """Pull with the group's own subscription once it has joined."""
-        joined = self._parts.consumers.get(self.group) is not None
+        joined = self._parts.tables.consumers.get(self.group) is not None
         flags = 0 if joined else int(PullSysFlag.SUBSCRIPTION)
         ext = pull_fields(
             topic or self.topic,

@@ -37,7 +37,7 @@ def test_topics_given_at_construction_may_be_described_whole() -> None:
     spec = TopicSpec("Delayed", queues=2, message_type="DELAY")
     with EmbeddedBroker(tcp=False, topics=[spec]) as broker:
         assert broker.topics["Delayed"].queues == 2
-        config = broker._parts().topics.get("Delayed")
+        config = broker._parts().tables.topics.get("Delayed")
         assert config is not None
         assert config.attributes == {"message.type": "DELAY"}
 

@@ -141,7 +141,7 @@ def test_the_state_stays_exact_when_the_times_are_forgotten(
     first = broker.send("T", b"x", queue=0)
     consumer.take(0)
     consumer.commit(1)
-    log = broker._parts().deliveries
+    log = broker._parts().tables.deliveries
     with broker._parts().door:
         for number in range(DELIVERIES_KEPT):
             log.handed_out("G", "T", 3, number, number + 1, 1)

@@ -28,8 +28,8 @@ def everything(broker: EmbeddedBroker) -> dict[str, object]:
             "tables": json.dumps(parts.table_files.documents(), sort_keys=True),
             "options": broker.config.items(),
             "accounts": None if parts.accounts is None else parts.accounts.acl,
-            "consumers": list(parts.consumers.groups()),
-            "producers": list(parts.producers.groups()),
+            "consumers": list(parts.tables.consumers.groups()),
+            "producers": list(parts.tables.producers.groups()),
         }
 
 

@@ -25,7 +25,7 @@ def test_a_dropped_client_may_come_back_and_is_watched_again(
         assert peer.wait_closed()
     parts = broker._parts()
     with parts.door:
-        assert parts.consumers.groups() == []
+        assert parts.tables.consumers.groups() == []
 
 
 def test_a_jump_of_the_message_clock_drops_nobody(
@@ -77,7 +77,7 @@ def test_the_filters_of_a_client_die_when_it_leaves_also_in_the_middle_of_its_he
     topics = ["T1", "T2", "T3"]
 
     def living() -> list[str]:
-        found = {topic: parts.consumer_filters.find(topic, "g") for topic in topics}
+        found = {topic: parts.tables.consumer_filters.find(topic, "g") for topic in topics}
         return [topic for topic, one in found.items() if one is not None and not one.is_dead]
 
     subscriptions = [

@@ -92,18 +92,10 @@ class Popper:
     def acks(self) -> Acks:
         """What takes the acks of this consumer's broker."""
         parts = self.broker._parts()
-        checks = PopChecks(
-            address=parts.address,
-            config=parts.config,
-            store=parts.store,
-            topics=parts.topics,
-            groups=parts.groups,
-        )
         return Acks(
-            clock=parts.clock,
-            store=parts.store,
-            offsets=parts.offsets,
-            checks=checks,
+            env=parts,
+            offsets=parts.tables.offsets,
+            checks=PopChecks(env=parts, tables=parts.tables),
             revive=parts.revive,
             ordered=parts.ordered,
         )
@@ -131,7 +123,7 @@ class Popper:
 
     def committed(self, queue_id: int = 0, topic: str = "T") -> int:
         """Give the group's offset."""
-        return self.broker._parts().offsets.query(self.group, topic, queue_id)
+        return self.broker._parts().tables.offsets.query(self.group, topic, queue_id)
 
 
 def save(broker: EmbeddedBroker) -> None:

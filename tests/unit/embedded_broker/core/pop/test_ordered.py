@@ -101,6 +101,16 @@ def test_a_single_message_can_be_hidden_longer(broker: EmbeddedBroker, popper: P
     assert len(pop(popper, "b")) == 2
 
 
+def test_the_next_deadline_is_the_present_end_of_a_block(
+    broker: EmbeddedBroker, popper: Popper
+) -> None:
+    (first,) = pop(popper, "a", max_count=1)
+    popper.hide_longer(first, 30_000)
+    deadline = broker._parts().ordered.next_deadline()
+    assert deadline is not None
+    assert deadline.due_ms == broker.clock.now_ms + 30_000
+
+
 def test_what_is_not_of_the_block_is_refused_and_what_is_passed_is_ignored(
     popper: Popper,
 ) -> None:
@@ -137,5 +147,5 @@ def test_a_reset_frees_the_queue(broker: EmbeddedBroker, popper: Popper) -> None
     pop(popper, "a")
     parts = broker._parts()
     with parts.door:
-        parts.offsets.reset("G", "T", 0, 3, tell=True)
+        parts.tables.offsets.reset("G", "T", 0, 3, tell=True)
     assert [one.body for one in pop(popper, "b")] == [b"m3", b"m4"]

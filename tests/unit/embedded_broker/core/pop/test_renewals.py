@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.pop.acks import Hidden
+from embedded_broker.core.pop import renewals
+from embedded_broker.core.pop.acks import Acks, Hidden
 from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.pop_handles import PopHandle
 from tests.unit.embedded_broker.peers import Peer
@@ -77,6 +79,18 @@ def test_a_message_comes_back_by_the_policy_of_its_group_after_three_hours(
     assert len(parts.renewals) == 0
 
 
+def test_what_one_had_in_hand_whose_connection_ended_comes_back_instead_of_a_renewal(
+    broker: EmbeddedBroker,
+) -> None:
+    peer = Peer()
+    pop(broker._parts(), peer)
+    peer.closed = True
+    broker.clock.advance(50.999)
+    assert broker.groups["G"].unread() == 0
+    broker.clock.advance(0.001)
+    assert broker.groups["G"].unread() == 1
+
+
 def test_what_one_had_in_hand_who_left_comes_back_in_a_second(broker: EmbeddedBroker) -> None:
     parts = broker._parts()
     peer = Peer()
@@ -89,3 +103,43 @@ def test_what_one_had_in_hand_who_left_comes_back_in_a_second(broker: EmbeddedBr
     assert broker.groups["G"].unread() == 0
     broker.clock.advance(0.001)
     assert broker.groups["G"].unread() == 1
+
+
+def test_no_more_messages_are_renewed_than_there_is_room_for(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renewals, "HELD_MAX", 1)
+    parts = broker._parts()
+    hidden = pop(parts, Peer())
+    with parts.door:
+        parts.renewals.hold(hidden._replace(offset=1), 0)
+    assert len(parts.renewals) == 1
+    broker.clock.advance(50)
+    assert parts.renewals.current(hidden) != hidden
+
+
+def test_a_renewal_that_is_refused_is_tried_again_until_the_message_is_seen(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = broker._parts()
+    asked_ms: list[int] = []
+    hide_longer = Acks.hide_longer
+
+    def refuse(*_: object, **__: object) -> None:
+        asked_ms.append(broker.clock.now_ms)
+        raise Refused(Reason.FAILED, "a test asked for this")
+
+    hidden = pop(parts, Peer())
+    popped_ms = hidden.handle.pop_time_ms
+    with monkeypatch.context() as patch:
+        patch.setattr(Acks, "hide_longer", refuse)
+        broker.clock.advance(54.999)
+        assert [one - popped_ms for one in asked_ms] == [50_000]
+        patch.setattr(Acks, "hide_longer", hide_longer)
+        broker.clock.advance(0.001)
+    assert parts.renewals.current(hidden).handle.pop_time_ms == popped_ms + 55_000
+
+    monkeypatch.setattr(Acks, "hide_longer", refuse)
+    broker.clock.advance(60)
+    assert [one - popped_ms for one in asked_ms] == [50_000, 105_000, 110_000]
+    assert (len(parts.renewals), broker.groups["G"].unread()) == (0, 1)

@@ -65,7 +65,7 @@ def test_what_comes_back_to_a_retry_topic_that_others_made_is_known_as_the_group
     fill(broker, 1)
     broker.send(RETRY, b"of somebody else")
     assert len(popper.pop(invisible_ms=1_000)) >= 1
-    offsets = broker._parts().offsets
+    offsets = broker._parts().tables.offsets
     offsets.forget_group("G")
     broker.clock.advance(1)
     assert offsets.is_stored("G", RETRY)
@@ -232,9 +232,9 @@ def test_nothing_comes_back_for_whom_is_gone(
     parts = broker._parts()
     with parts.door:
         if gone == "topic":
-            del parts.topics._topics["T"]
+            del parts.tables.topics._topics["T"]
         else:
-            del parts.groups._groups["G"]
+            del parts.tables.groups._groups["G"]
     broker.clock.advance(1)
     assert (popper.hidden(), RETRY in broker.topics) == ([], False)
 
@@ -381,7 +381,7 @@ def test_a_clean_stop_reads_nothing_again(start_broker: StartBroker, tmp_path: P
     broker.clock.advance(5)
     broker.restart()
     parts = broker._parts()
-    offsets = [parts.offsets.query(REVIVE_GROUP, REVIVE, queue_id) for queue_id in range(8)]
+    offsets = [parts.tables.offsets.query(REVIVE_GROUP, REVIVE, queue_id) for queue_id in range(8)]
     ends = [parts.store.max_offset(REVIVE, queue_id) for queue_id in range(8)]
     assert sum(ends) == 1
     assert offsets == [end - 1 for end in ends]

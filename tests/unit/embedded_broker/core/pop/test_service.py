@@ -207,7 +207,7 @@ def test_a_topic_that_is_gone_ends_the_wait(broker: EmbeddedBroker, popper: Popp
     assert popper.ask(wait_ms=15_000) is None
     parts = broker._parts()
     with parts.door:
-        del parts.topics._topics["T"]
+        del parts.tables.topics._topics["T"]
         parts.consume.waiters.wake("G", "T", 0)
     (refused,) = popper.heard
     assert isinstance(refused, Refused)
@@ -245,7 +245,7 @@ def test_a_reset_is_where_the_next_pop_begins(broker: EmbeddedBroker, popper: Po
     assert len(popper.pop()) == 4
     parts = broker._parts()
     with parts.door:
-        parts.offsets.reset("G", "T", 0, 1, tell=True)
+        parts.tables.offsets.reset("G", "T", 0, 1, tell=True)
     assert popper.bodies() == [b"m1", b"m2", b"m3"]
     assert popper.committed() == 4
 
@@ -257,7 +257,7 @@ def test_two_pops_from_one_offset_at_one_time_have_names_of_their_own(
     (first,) = popper.pop()
     parts = broker._parts()
     with parts.door:
-        parts.offsets.reset("G", "T", 0, 0, tell=True)
+        parts.tables.offsets.reset("G", "T", 0, 0, tell=True)
     (second,) = popper.pop()
     popper.ack(first)
     assert popper.hidden() == [("T", 0, 0)]

@@ -15,12 +15,7 @@ from tests.unit.embedded_broker.peers import OWNER, Peer
 
 
 def endings_of(parts: BrokerParts) -> EndTransactions:
-    return EndTransactions(
-        config=parts.config,
-        clock=parts.clock,
-        transactions=parts.transactions,
-        produce=parts.produce,
-    )
+    return EndTransactions(env=parts, transactions=parts.transactions, produce=parts.produce)
 
 
 def half_of(parts: BrokerParts, **properties: str) -> Ending:
@@ -81,12 +76,15 @@ def test_after_its_own_immunity_a_producer_waits_until_it_is_asked(
     broker: EmbeddedBroker, parts: BrokerParts
 ) -> None:
     ending = half_of(parts, CHECK_IMMUNITY_TIME_IN_SECONDS="60")
-    broker.clock.advance(61)
+    broker.clock.advance(60)
+    end(parts, ending)
+    ending = half_of(parts, CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    broker.clock.advance(60.001)
     with pytest.raises(Refused, match="immunity of 60000 ms") as refused:
         end(parts, ending)
     assert refused.value.reason is Reason.ILLEGAL_OPERATION
     end(parts, ending._replace(was_asked=True))
-    assert delivered(broker) == 1
+    assert delivered(broker) == 2
 
 
 def test_a_second_commit_delivers_again_unless_that_is_switched_off(

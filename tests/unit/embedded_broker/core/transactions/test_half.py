@@ -107,3 +107,4 @@ def test_numbers_that_are_none_read_as_absent() -> None:
     assert half.immune_offset({}) is None
     assert half.immune_offset({"TRAN_PREPARED_QUEUE_OFFSET": "4"}) == 4
     assert half.custom_immunity_ms({"CHECK_IMMUNITY_TIME_IN_SECONDS": "2"}) == 2000
+    assert half.custom_immunity_ms({"CHECK_IMMUNITY_TIME_IN_SECONDS": "0"}) is None

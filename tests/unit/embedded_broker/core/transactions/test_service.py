@@ -396,8 +396,8 @@ def test_a_clean_stop_leaves_offsets_that_skip_what_is_done(start_broker: StartB
 
     parts = broker._parts()
     with parts.door.quiet:
-        assert parts.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 290
-        assert parts.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 256
+        assert parts.tables.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 290
+        assert parts.tables.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 256
         assert parts.transactions.count() == 1
     with WirePeer(broker.addr) as peer:
         peer.heartbeat("client", producers=["P"])
@@ -406,8 +406,8 @@ def test_a_clean_stop_leaves_offsets_that_skip_what_is_done(start_broker: StartB
     broker.restart()
     parts = broker._parts()
     with parts.door.quiet:
-        assert parts.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 301
-        assert parts.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 300
+        assert parts.tables.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 301
+        assert parts.tables.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 300
 
 
 def test_a_crash_loses_no_transaction_and_asks_about_none_twice(
@@ -448,8 +448,8 @@ def test_marks_that_reach_behind_an_open_half_message_are_read_again(
 
     parts = broker._parts()
     with parts.door.quiet:
-        assert parts.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 10
-        assert parts.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == -1
+        assert parts.tables.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 10
+        assert parts.tables.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == -1
         assert parts.transactions.count() == 1
 
 
@@ -462,7 +462,7 @@ def test_offsets_are_committed_only_for_what_is_durable(start_broker: StartBroke
     def committed() -> int:
         session.advance(5)
         with parts.door.quiet:
-            return parts.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0)
+            return parts.tables.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0)
 
     with WirePeer(broker.addr) as peer:
         end(peer, send_half(peer), COMMIT)

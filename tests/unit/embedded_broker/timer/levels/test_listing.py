@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
-from embedded_broker.timer.listing import BEFORE_ALL, Pending, Place, TimerKind, Wanted
+from embedded_broker.timer.listing import BEFORE_ALL, ListPosition, Pending, TimerKind, Wanted
 from tests.unit.embedded_broker.timer.timer_rig import Endless, Rig, Short
 
 
@@ -215,7 +215,7 @@ def test_pages_stay_right_in_any_order_and_while_messages_leave() -> None:
         assert kept == page(rig, place)
 
 
-def page(rig: Rig, after: Place) -> list[Pending]:
+def page(rig: Rig, after: ListPosition) -> list[Pending]:
     walk = rig.levels.pending(Wanted(limit=5, after=after))
     while not walk.done:
         walk.step(Endless())

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from embedded_broker.timer.listing import Pending, Place, TimerKind, Wanted
+from embedded_broker.timer.listing import ListPosition, Pending, TimerKind, Wanted
 from embedded_broker.timer.slices.dcommit_log import DCommitLog
 from embedded_broker.timer.slices.listing import SliceListing
 from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, Endless, Short, SliceRig
@@ -34,7 +34,7 @@ def test_pages_give_every_timer_once_in_due_order(turns: int) -> None:
     rig.advance(10_000)
     before = rig.store.log.max_offset
     found: list[Pending] = []
-    after = Place(-1, -1)
+    after = ListPosition(-1, -1)
     while page := listed(rig, Wanted(limit=100, after=after), turns=turns):
         found += page
         after = page[-1].place

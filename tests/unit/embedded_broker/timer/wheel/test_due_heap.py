@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.wheel.due_heap import NOT_LATE, DueHeap, Kind, Waiting
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, DueHeap, EntryKind, Waiting
 
 
 def entry(
@@ -11,7 +11,7 @@ def entry(
     *,
     root: int = 0,
     slot_ms: int = 0,
-    kind: int = Kind.RELEASE,
+    kind: int = EntryKind.RELEASE,
     queue_offset: int = NOT_LATE,
 ) -> Waiting:
     return Waiting(due_ms, root, root, 100, slot_ms, slot_ms, 0, kind, queue_offset)
@@ -32,13 +32,13 @@ def test_entries_act_in_due_order_and_ties_by_their_first_copy() -> None:
 def test_a_carried_timer_holds_its_slot_until_it_is_finished() -> None:
     due_heap = DueHeap()
     due_heap.loaded[1000] = 77
-    due_heap.carry(entry(2000, slot_ms=1000, kind=Kind.ROLL), 9000)
+    due_heap.carry(entry(2000, slot_ms=1000, kind=EntryKind.ROLL), 9000)
     due_heap.leave_before(2000)
     assert due_heap.loaded == {}
     assert due_heap.oldest_unfinished(5000) == 1000
     assert due_heap.release_scan_pos(500) == 77
     carried = due_heap.pop()
-    assert (carried.due_ms, carried.kind) == (9000, Kind.CARRIED)
+    assert (carried.due_ms, carried.kind) == (9000, EntryKind.CARRIED)
     due_heap.finish(entry(2000, slot_ms=1000))
     assert 1000 in due_heap.held
     due_heap.finish(carried)
@@ -49,8 +49,8 @@ def test_a_carried_timer_holds_its_slot_until_it_is_finished() -> None:
 def test_what_was_carried_past_a_slot_can_be_taken_out_again() -> None:
     due_heap = DueHeap()
     due_heap.loaded[1000] = 0
-    timer = entry(2000, slot_ms=1000, kind=Kind.ROLL)
-    mark = entry(2000, root=3, slot_ms=1000, kind=Kind.ROLL_MARK)
+    timer = entry(2000, slot_ms=1000, kind=EntryKind.ROLL)
+    mark = entry(2000, root=3, slot_ms=1000, kind=EntryKind.ROLL_MARK)
     due_heap.carry(timer, 9000)
     due_heap.carry_mark(mark, "T+K", Mark(3, None), end_slot_ms=8000)
     due_heap.add(entry(2500, slot_ms=1000))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embedded_broker.timer.request import TimerMessage, parse_request
-from embedded_broker.timer.wheel.due_heap import Kind
+from embedded_broker.timer.wheel.due_heap import EntryKind
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Rig
 
@@ -35,7 +35,7 @@ def test_a_message_in_an_earlier_slot_than_its_own_hops() -> None:
     assert request is not None
     message = TimerMessage(0, 100, START_MS, queued.properties, request)
     state.take(1, START_MS, START_MS, message)
-    assert state.due_heap.pop().kind is Kind.ROLL
+    assert state.due_heap.pop().kind is EntryKind.ROLL
 
 
 def test_a_timer_whose_message_is_gone_is_taken_out_of_the_count_by_its_hash() -> None:

@@ -121,11 +121,13 @@ def test_a_silent_producer_loses_its_connection_too(
     producer.heartbeat("p1", producers=["producers"])
     parts = broker._parts()
     with parts.door:
-        assert [member.client_id for member in parts.producers.members("producers")] == ["p1"]
+        assert [member.client_id for member in parts.tables.producers.members("producers")] == [
+            "p1"
+        ]
     session.advance(120)
     assert producer.wait_closed()
     with parts.door:
-        assert parts.producers.members("producers") == []
+        assert parts.tables.producers.members("producers") == []
 
 
 @pytest.mark.case("W81")
@@ -136,7 +138,7 @@ def test_a_heartbeat_creates_the_groups_settings_and_its_retry_topic(
     assert broker.topics["%RETRY%g"].queues == 1
     parts = broker._parts()
     with parts.door:
-        group = parts.groups.get("g")
+        group = parts.tables.groups.get("g")
     assert group is not None
     assert (group.retry_max_times, group.retry_queue_nums) == (16, 1)
 
@@ -190,7 +192,7 @@ def test_unregistering_leaves_the_group_at_once(broker: EmbeddedBroker, connect:
     assert members(staying) == ["c1"]
     parts = broker._parts()
     with parts.door:
-        assert parts.producers.groups() == []
+        assert parts.tables.producers.groups() == []
 
 
 @pytest.mark.parametrize(("profile", "told"), [("rocketmq-4.9", 1), ("rocketmq-5.x", 0)])

@@ -50,7 +50,7 @@ def test_attributes_are_stored_without_their_sign_and_bad_ones_are_1(
     assert put_topic(peer, "T", attributes="+message.type=FIFO").code == 0
     parts = broker._parts()
     with parts.door:
-        topic = parts.topics.get("T")
+        topic = parts.tables.topics.get("T")
     assert topic is not None
     assert topic.attributes == {"message.type": "FIFO"}
     for wrong in ("+message.type=fifo", "+colour=red", "message.type=FIFO", "-queue.type"):
@@ -91,7 +91,7 @@ def test_settings_of_a_group_are_replaced(broker: EmbeddedBroker, peer: WirePeer
         assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == 0
     parts = broker._parts()
     with parts.door:
-        group = parts.groups.get("g")
+        group = parts.tables.groups.get("g")
     assert group is not None
     assert group.retry_max_times == 5
 
@@ -236,7 +236,7 @@ def test_a_deleted_topic_takes_along_messages_offsets_and_routes(
         peer.create_topic(topic)
         peer.send(topic)
     with broker._parts().door:  # no request can name it
-        broker._parts().topics.ensure("%RETRY%g+T", 1)
+        broker._parts().tables.topics.ensure("%RETRY%g+T", 1)
     peer.heartbeat("c", consumer("g", {"T": "*"}))
     commit(peer, "g", "T", 1)
     commit(peer, "g", "Stays", 1)

@@ -402,7 +402,7 @@ def test_a_filter_is_kept_while_its_group_is_gone_and_while_the_broker_is_closed
     assert told(peer, 5, "a = 7") == [b"m0"]
     left = {"clientID": "c", "consumerGroup": "consumers"}
     assert peer.ask(RequestCode.UNREGISTER_CLIENT, left).code == 0
-    kept = first._parts().consumer_filters
+    kept = first._parts().tables.consumer_filters
     assert [one.is_dead for one in (kept.value("T") or {}).values()] == [True]
     # As in the original an older expression changes nothing.
     assert told(peer, 4, "a = 3") == [b"m0"]

@@ -182,4 +182,4 @@ def test_what_is_handed_out_and_committed_has_the_time_of_the_message_clock(aske
             )
         )
     now_ms = asked.parts.clock.now_ms
-    assert asked.parts.deliveries.times("all", "T", 0, 4) == (now_ms, now_ms)
+    assert asked.parts.tables.deliveries.times("all", "T", 0, 4) == (now_ms, now_ms)

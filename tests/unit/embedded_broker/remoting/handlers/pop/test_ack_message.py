@@ -171,7 +171,7 @@ def test_a_deleted_topic_ends_acks(
 ) -> None:
     parts = broker._parts()
     with parts.door:
-        del parts.topics._topics["T"]
+        del parts.tables.topics._topics["T"]
     assert ack(peer, handle(popped, 0), 0).code == ResponseCode.TOPIC_NOT_EXIST
     assert hide_longer(peer, handle(popped, 0), 0).code == ResponseCode.TOPIC_NOT_EXIST
     broker.clock.advance(60)

@@ -533,7 +533,7 @@ def test_unit_mode_marks_the_topic_and_several_tags_the_record(
         flags = [
             topic.topic_sys_flag
             for name in ("T", "%RETRY%g")
-            if (topic := parts.topics.get(name)) is not None
+            if (topic := parts.tables.topics.get(name)) is not None
         ]
     assert flags == [1, 2]
     peer.create_topic("M", topicFilterType="MULTI_TAG")
