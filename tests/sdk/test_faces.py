@@ -10,7 +10,7 @@ import pytest
 
 from embedded_broker.pytest_plugin import Recorders, Store
 from rocketmq_py import ClientClosedError, DefaultMQProducer, Message, MessageExt, MessageQueue
-from tests.sdk.conftest import GUARD_S, LEASE_S, Forward
+from tests.sdk.conftest import GUARD_S, LEASE_S, MEMBERSHIP_S, Forward
 from tests.sdk.desk import Desk
 from tests.sdk.faces import FACES, Case, Face, Ground, Limit, Member, each_face, each_limit
 from tests.sdk.test_crashes import RESTART_MS, killed
@@ -248,7 +248,7 @@ def test_another_member_goes_on_where_one_has_vanished(
     member = start(left, queues=0)
     if face.in_order:
         leases_end()
-    until(lambda: len(own(member, ground)) == face.queues(4), LEASE_S + GUARD_S)
+    until(lambda: len(own(member, ground)) == face.queues(4), MEMBERSHIP_S + GUARD_S)
     come(lambda: send.all_in(left))
     assert set(left.bodies) == set(send.sent), face
 
