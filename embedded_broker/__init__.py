@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from embedded_broker.settings.profiles import Limits, Profile
     from embedded_broker.settings.tls import Tls
     from embedded_broker.store.fault_points import DiskFault
-    from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutStatus
+    from embedded_broker.store.put_values import InnerMessage, PutHook, PutRefusal, PutStatus
     from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl
     from embedded_broker.tables.accounts.users import AuthPolicy, AuthUser, UserAcl
     from embedded_broker.timer.listing import TimerKind
@@ -92,7 +92,7 @@ _NAMES_OF = {
     "settings.profiles": "Limits Profile",
     "settings.tls": "Tls",
     "store.fault_points": "DiskFault",
-    "store.inner": "InnerMessage PutHook PutRefusal PutStatus",
+    "store.put_values": "InnerMessage PutHook PutRefusal PutStatus",
     "tables.accounts.plain": "PlainAccount PlainAcl",
     "tables.accounts.users": "AuthPolicy AuthUser UserAcl",
     "timer.listing": "TimerKind",

@@ -1,4 +1,4 @@
-"""The broker's one lock, and what must wait until it is released.
+"""The door: the broker's one lock, and what must wait until it is released.
 
 Answers: who may touch broker state (whoever is inside the door), and when bytes and callbacks leave
 it (after release). While the broker is paused, requests wait outside and answers inside, as with a

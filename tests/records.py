@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.protocol.message_codec import encode_neighbours
 
 

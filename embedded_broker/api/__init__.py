@@ -1,1 +1,1 @@
-"""What a test holds: the broker, its views and its faults."""
+"""Public classes of a test: the broker, its views and its faults."""

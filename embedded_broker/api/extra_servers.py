@@ -1,4 +1,4 @@
-"""The servers beside a broker's port: the control face over HTTP, and gRPC.
+"""Servers beside a broker's port: the control face over HTTP, and gRPC.
 
 Answers: how ``control=True`` becomes a server. The server calls what a test calls, so its room lies
 above this one and is named here, not imported; with it, what the extra ``control`` brings is loaded

@@ -1,4 +1,4 @@
-"""Who asks a broker, and how the connection is secured, as the command line says it.
+"""Access options of the command line: who asks a broker, and how the connection is secured.
 
 Answers: the options of a command that is a client, and the settings that they make. A secret is no
 option: everybody on the machine can read the arguments of a process. It comes from the environment,

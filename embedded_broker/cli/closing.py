@@ -1,4 +1,4 @@
-"""Whether a broker that has ended left everything on its disk.
+"""Exit status of `serve`: whether a broker that has ended left everything on its disk.
 
 Answers: what is missing there, for the exit status of `serve`. Must not know: how things are saved.
 A node forgets nothing when it closes, but its broker forgets the node, so whoever asks takes the

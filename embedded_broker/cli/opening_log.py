@@ -1,4 +1,4 @@
-"""What is logged while a store is opened, beside the report that tells the same.
+"""Log lines of an opening store, beside the report that tells the same.
 
 Answers: which warnings a program still has to print once it has printed its report. Without this
 the last resort of `logging` writes them to stderr at once, and the report repeats them. Must not

@@ -1,4 +1,4 @@
-"""Which option an address comes from that `serve` could not have.
+"""Ports of `serve` that could not be had: which option each comes from.
 
 Answers: the options to change, for the error that names only the address. Must not know: sockets.
 """

@@ -15,7 +15,7 @@ from embedded_broker.cli.paths import given_folder, given_path
 from embedded_broker.cli.secrets import warn_of_shown
 from embedded_broker.cli.serve import report_lines, settings_of
 from embedded_broker.lifecycle.repair import repair_store
-from embedded_broker.store.side_files import DAMAGED_FOLDER
+from embedded_broker.store.damaged_folder import DAMAGED_FOLDER
 from rocketmq_py.errors import RocketMQError
 
 FAILED = 1

@@ -1,1 +1,1 @@
-"""What time it is, what is due next, and how a test waits and jumps."""
+"""Clocks: what time it is, what is due next, and how a test waits and jumps."""

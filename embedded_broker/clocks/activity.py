@@ -1,4 +1,4 @@
-"""What the application itself is doing, for a test clock that waits until it is idle.
+"""Book of the application's own activity, which a test clock asks before it moves on.
 
 Answers: which work of the application's own threads and tasks is under way (tokens of activity),
 and which conditions it wants to hold before time moves on. Must not know: clients, brokers, who

@@ -1,4 +1,4 @@
-"""How an application tells the clock of a test what its own threads and tasks are doing.
+"""``clock.busy()`` and ``clock.idle_when(...)``: an application names its activity.
 
 Answers: ``clock.busy()``, ``clock.idle_when(...)`` and ``clock.forget(...)``. Must not know: who
 waits for the application. Read on: ``activity.py`` for what is counted, ``rocketmq_py/clock.py``

@@ -18,9 +18,9 @@ from typing import NoReturn, Protocol
 from attrs import field, frozen
 
 from embedded_broker.clocks.application import ApplicationFace
+from embedded_broker.clocks.clock_run import ClockRun
 from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.jumps import Jumps
-from embedded_broker.clocks.run import ClockRun
 from embedded_broker.clocks.settle import Resident, Settled, autojumping, wait_until_settled
 from embedded_broker.clocks.timeline import Deadline
 from embedded_broker.clocks.waiting import Onlookers, refuse_in_event_loop

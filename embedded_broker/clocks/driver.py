@@ -1,4 +1,4 @@
-"""The thread that fires what is due: one per door.
+"""Driver thread: fires what is due; one for each broker lock.
 
 Answers: who fires timers and session work while time flows by itself, and in which order the
 sources of one broker fire, then and in a jump. Must not know: what fires. Read on:

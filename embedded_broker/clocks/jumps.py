@@ -1,4 +1,4 @@
-"""The spans of time that a jump passed over and that aged nothing.
+"""Jumps of the clock that count as no age: messages do not grow old by them.
 
 Answers: how much of the time since an instant counts as age. A test that goes 30 days
 forward wants to see its timers fire, not its messages removed by retention. Must

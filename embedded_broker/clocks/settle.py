@@ -1,4 +1,4 @@
-"""Waiting until clients are idle, and moving time whenever they are.
+"""``clock.settle``: waits until clients are idle, and moves time whenever they are.
 
 Answers: how a test waits for its consumers and producers without sleeping. Must not know: how a
 broker tells that a client is idle (``embedded_broker/lifecycle/idleness.py``), how the application

@@ -13,7 +13,7 @@ from datetime import datetime
 from attrs import frozen
 
 from embedded_broker.clocks.instants import instant
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.logs import get_logger

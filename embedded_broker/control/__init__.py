@@ -1,1 +1,1 @@
-"""The broker's HTTP face: what tests and programs in any language do with it, as JSON."""
+"""The control face: what programs in any language do with the broker over HTTP, as JSON."""

@@ -1,4 +1,4 @@
-"""Values of the broker as JSON, and their types as OpenAPI schemas.
+"""Answers of the control face: values of the broker as JSON, and their OpenAPI schemas.
 
 Answers: how a value that an operation gives is written, and how a reader is told its type. Fields
 of values keep their names. Instants are texts in UTC with milliseconds. Bytes are given twice: as

@@ -1,4 +1,4 @@
-"""The operations as a web application: routes, bounded bodies, answers and problems.
+"""Web application of the control face: routes, bounded bodies, answers and problems.
 
 Answers: how a request over HTTP becomes a call, and its result an answer. Nothing is decided here:
 ``gatekeeper.py`` says who may ask, ``fields.py`` what may be given, and the rows in ``operations/``
@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.control.answers import to_json
-from embedded_broker.control.calls import CALLS_MAX, ThreadCalls, TooManyCalls
 from embedded_broker.control.fault_numbers import FaultNumbers
 from embedded_broker.control.fields import read_fields
 from embedded_broker.control.gatekeeper import Gatekeeper
@@ -32,6 +31,7 @@ from embedded_broker.control.operation import BROKER, Call, Operation
 from embedded_broker.control.operations import FAMILIES, OPERATIONS
 from embedded_broker.control.page import page
 from embedded_broker.control.problems import PROBLEM_TYPE, problem, problem_of
+from embedded_broker.control.thread_calls import CALLS_MAX, ThreadCalls, TooManyCalls
 
 BODY_MAX: Final = 8 << 20
 """Bytes of a request's body: a message of 4 MiB in base64, and some more."""

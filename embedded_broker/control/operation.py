@@ -1,4 +1,4 @@
-"""What an operation of the HTTP face is: one row of its table.
+"""Operation of the control face: one row of its table.
 
 Answers: which method and path, what may be given, what is called and what it answers. Routes,
 checks and the OpenAPI page are made from these rows. Must not know: HTTP's own things (headers,

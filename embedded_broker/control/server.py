@@ -1,4 +1,4 @@
-"""The HTTP face as a server: its port, its thread, its end.
+"""Server of the control face: its port, its thread, its end.
 
 Answers: where the operations can be asked for. It belongs to brokers, starts and ends with them,
 and stays while they crash, restart or are paused. Must not know: operations. Read on: ``app.py``;
@@ -15,8 +15,8 @@ import uvicorn
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.control.app import make_app
-from embedded_broker.control.calls import ThreadCalls
 from embedded_broker.control.connections import SILENT_S, BoundedConnection
+from embedded_broker.control.thread_calls import ThreadCalls
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.server import listen
 from embedded_broker.tables.peer import is_loopback

@@ -1,1 +1,1 @@
-"""What a broker can do, in values: it knows no header, no frame and no request code."""
+"""Core services of a broker, in values: no header, no frame and no request code is known here."""

@@ -13,13 +13,13 @@ from functools import partial
 
 from attrs import define, field
 
+from embedded_broker.core.background_filters import BackgroundFilters
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.filters import NO_TAG, Filter, Filters, Unmade
-from embedded_broker.core.outside import Outside
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
-from embedded_broker.store.judging import Unjudged
+from embedded_broker.store.filter_budget import Unjudged
 from embedded_broker.store.memory_budget import physical_memory
 from embedded_broker.store.pull import GetResult, GetStatus
 from embedded_broker.tables.broker_tables import Tables
@@ -110,7 +110,7 @@ class Consume:
     _statistics: Statistics
     waiters: Waiters
     filters: Filters
-    _outside: Outside
+    _outside: BackgroundFilters
     _heir: "Consume | None" = field(default=None, init=False)
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:

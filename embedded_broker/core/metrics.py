@@ -1,4 +1,4 @@
-"""Metrics: what is read off a broker when somebody looks.
+"""Metrics of a broker: which of RocketMQ's it has, and where each number is read.
 
 Answers: which of RocketMQ's metrics a broker has (`BrokerMetricsConstant`,
 `DefaultStoreMetricsConstant`) and where each number stands. Must not know: who looks, and in which
@@ -13,8 +13,7 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.core.administration.offsets import GroupOffset, GroupOffsets
-from embedded_broker.core.environment import Environment
-from embedded_broker.core.figures import (
+from embedded_broker.core.broker_stats import (
     BROKER_GET_NUMS,
     BROKER_PUT_NUMS,
     GROUP_GET_NUMS,
@@ -22,6 +21,7 @@ from embedded_broker.core.figures import (
     TOPIC_PUT_NUMS,
     Figure,
 )
+from embedded_broker.core.environment import Environment
 from embedded_broker.core.statistics import (
     Labels,
     Metric,

@@ -6,7 +6,7 @@ batch of them. Delay is not known here: the put hook of ``timer/admission.py`` r
 properties during the put. Messages of known shapes that come together are put together
 (``send_shapes.py``). Must not know: headers, response codes, how an answer travels.
 
-Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead letters,
+Read on: ``send_values.py`` for the values, ``retries.py`` for the way to the dead letters,
 ``put_reasons.py`` for what the store refuses.
 """
 
@@ -18,16 +18,16 @@ from attrs import define
 from embedded_broker.core.batch_properties import joined_texts
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.put_reasons import STORED, reason_of
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
 from embedded_broker.core.send_shapes import SendShapes, Shaped
+from embedded_broker.core.send_values import Incoming, Outcome
 from embedded_broker.core.stored_properties import StoredProperties
 from embedded_broker.core.transactions.half import into_half
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
-from embedded_broker.store.run import MessageRun, tags_codes
+from embedded_broker.store.message_run import MessageRun, tags_codes
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.attributes import takes_batches
 from embedded_broker.timer.request import recall_handle_of, recall_time_ms

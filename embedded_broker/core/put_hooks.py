@@ -3,13 +3,13 @@
 Answers: which hooks of a user there are, in which order they run, and what their failures do. They
 run before the broker's own hooks, on every message that is put: those of clients, but also released
 timers, retries and commits. Must not know: what the broker's hooks do. Read on:
-``embedded_broker/store/inner.py`` for ``PutHook``, ``embedded_broker/lifecycle/node.py`` for the
-order.
+``embedded_broker/store/put_values.py`` for ``PutHook``, ``embedded_broker/lifecycle/node.py`` for
+the order.
 """
 
 from collections.abc import Iterator, Sequence
 
-from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.properties import decode_properties, encode_properties

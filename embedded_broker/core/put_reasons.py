@@ -11,7 +11,7 @@ from typing import Final
 
 from embedded_broker.core.refusals import Reason
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.inner import PutResult, PutStatus
+from embedded_broker.store.put_values import PutResult, PutStatus
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX
 
 STORED: Final = frozenset(

@@ -4,20 +4,20 @@ RocketMQ's ReplyMessageProcessor behind its headers. A reply is a message for th
 ``<cluster>_REPLY_TOPIC`` that names the client which waits for it. It is pushed to the connection
 of that client, and stored when the client has answered, or did not. Whether it was taken is what
 the replier hears; where the reply lies, too. It is stored as it came: the broker adds nothing. Must
-not know: headers, codes. Read on: ``calls.py``.
+not know: headers, codes. Read on: ``client_calls.py``.
 """
 
 from collections.abc import Callable
 
 from attrs import define, evolve
 
-from embedded_broker.core.calls import CLIENT_WAIT_MS, Answer, ClientCalls, End, PushReply
+from embedded_broker.core.client_calls import CLIENT_WAIT_MS, Answer, ClientCalls, End, PushReply
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.send_gate import SendGate
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.core.send_values import Incoming, Outcome
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.tables.consumers.registry import ProducerRegistry
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.properties import Prop, decode_properties, encode_properties

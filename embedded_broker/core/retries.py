@@ -13,10 +13,10 @@ from attrs import define
 
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.guards import Caller
-from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.send_gate import SendGate, check_topic_writable
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.core.send_values import Incoming
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.tables.broker_tables import Tables
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import TopicSysFlag

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.send_values import Incoming
 from embedded_broker.core.transactions.half import asks_for_transaction
 from embedded_broker.tables.topics.attributes import takes_batches
 from embedded_broker.tables.topics.message_types import type_problem

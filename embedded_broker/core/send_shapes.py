@@ -1,10 +1,10 @@
-"""Cache of property templates (shapes), so that similar sends are stored as one run.
+"""Cache of property templates: sends that differ in few values are stored as one run.
 
 Most messages ask for nothing but to be stored, or for one time, and differ from each other in
 nothing but UNIQ_KEY, number, body and queue. The stored properties of the first one become the
 template of the others; those that come together are put as runs. Answers: which messages have a
 template, and how a run of them is stored. Must not know: rules. All others are left to
-``produce.py``, which comes to the same bytes. Read on: ``embedded_broker/timer/run.py``.
+``produce.py``, which comes to the same bytes. Read on: ``embedded_broker/timer/timer_run.py``.
 """
 
 import re
@@ -14,16 +14,16 @@ from typing import Final, NamedTuple, TypeVar
 from attrs import define, field
 
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
+from embedded_broker.core.send_values import Incoming, Outcome
 from embedded_broker.core.stored_properties import StoredProperties
-from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.run import MessageRun
+from embedded_broker.store.message_run import MessageRun
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.admission import timer_tail
-from embedded_broker.timer.run import SAMPLE_NUMBERS, TimedShape, TimerRun, TimerRuns
+from embedded_broker.timer.timer_run import SAMPLE_NUMBERS, TimedShape, TimerRun, TimerRuns
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.delay import (
     DELAY_PROPERTIES,

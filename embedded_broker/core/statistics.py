@@ -1,4 +1,4 @@
-"""Statistics: what a broker counts, under RocketMQ's names, and how much goes in and out.
+"""Registry of metrics, and totals and rates of the whole broker since its start (request 28).
 
 Answers: every counter, gauge and histogram at one moment; totals since the broker started, and
 rates over 10 s, 1 and 10 min, for request 28. Must not know: requests, and it is not told of single

@@ -19,8 +19,8 @@ from typing import Final
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session, SessionTimer
-from embedded_broker.store.judging import Filter
-from embedded_broker.store.run import Arrivals
+from embedded_broker.store.filter_budget import Filter
+from embedded_broker.store.message_run import Arrivals
 from embedded_broker.tables.peer import Peer
 
 PARKED_MAX: Final = 100_000

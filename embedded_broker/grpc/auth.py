@@ -1,4 +1,4 @@
-"""Metadata of a call: who calls, and how that is proved.
+"""Authentication of a gRPC call: who calls by its metadata, and how that is proved.
 
 Signature v1: the text of ``x-mq-date-time``, whatever the clocks say, signed with HMAC-SHA1. The
 account is what stands before the first ``/`` of ``Credential`` (``AuthenticationHeader`` and

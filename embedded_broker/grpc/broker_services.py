@@ -1,7 +1,7 @@
-"""What calls of gRPC clients use of one broker.
+"""Services of one broker that gRPC calls use.
 
 Answers: which parts of a broker the calls reach, and where its messages may go. Must not know:
-protobuf. Read on: ``embedded_broker/lifecycle/serving.py``, which fills it.
+protobuf. Read on: ``embedded_broker/lifecycle/grpc_serving.py``, which fills it.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from attrs import define
 
 from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.administration import Administration
-from embedded_broker.core.calls import ClientCalls
+from embedded_broker.core.client_calls import ClientCalls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.filters import Filters

@@ -1,4 +1,4 @@
-"""Message classes that are made of the table when they are first needed.
+"""Protobuf classes, made of the table in schema.py when they are first needed.
 
 Answers: which class a message of the protocol has. They live in a pool of their own, so the stubs
 of an official client may be loaded in the same process. Must not know: what a message means. Read

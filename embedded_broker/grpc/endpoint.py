@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, field
 from google.protobuf.message import DecodeError
 
-from embedded_broker.core.calls import Answer, ClientCalls
+from embedded_broker.core.client_calls import Answer, ClientCalls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Caller
 from embedded_broker.core.refusals import Reason, Refused

@@ -1,4 +1,4 @@
-"""What clients say in messages of protobuf, as values of the broker.
+"""Protobuf messages of clients, read as values of the broker.
 
 Answers: names, times and messages of a call. Times that no clock has are refused here. Must not
 know: brokers, answers. Read on: ``outgoing.py`` for the way back, ``checks.py`` for what is
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from embedded_broker.core.incoming import Incoming, Terms
+from embedded_broker.core.send_values import Incoming, Terms
 from embedded_broker.grpc.checks import (
     check_body,
     check_group,

@@ -1,4 +1,4 @@
-"""What the journal shows of a message of protobuf.
+"""Protobuf messages as the journal shows them.
 
 Answers: the values of a call as texts by name, without bodies. A topic or group is told by its
 name, a list by its first entry and how many there are. Must not know: what they mean.

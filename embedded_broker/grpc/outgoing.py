@@ -1,4 +1,4 @@
-"""What the broker has, in messages of protobuf.
+"""Values of the broker, written as protobuf messages.
 
 Answers: how a stored message, a time, a queue and a retry policy are told to a client. Must not
 know: who asked, brokers. Read on: ``incoming.py`` for the way here.

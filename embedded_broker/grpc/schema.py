@@ -1,4 +1,4 @@
-"""The messages and enumerations of RocketMQ's gRPC protocol, in one table.
+"""Table of the messages and enumerations of RocketMQ's gRPC protocol.
 
 Answers: which fields a message has, with number and type; which calls there are. Facts of
 ``definition.proto`` and ``service.proto`` of apache/rocketmq-apis. Must not know: protobuf, what

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from attrs import frozen
 
-from embedded_broker.core.incoming import Outcome
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.store.inner import PutStatus
+from embedded_broker.core.send_values import Outcome
+from embedded_broker.store.put_values import PutStatus
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.rpc import RpcStatus
 

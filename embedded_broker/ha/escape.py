@@ -20,7 +20,7 @@ from attrs import frozen
 from embedded_broker.door import Door
 from embedded_broker.ha.request_line import RequestLine, lines_to
 from embedded_broker.remoting.rate_limited_log import RateLimitedLog
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 from embedded_broker.timer.delivery import Bridge, LatePut
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import MQBrokerException, RocketMQError

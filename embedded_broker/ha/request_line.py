@@ -1,4 +1,4 @@
-"""Ask a master or a name server, one question at a time, over a connection that stays.
+"""Request line to a master or a name server: one question at a time, on a connection that stays.
 
 Must not know: what is asked. Read on: ``synchronize.py``, which asks.
 """

@@ -1,4 +1,4 @@
-"""Looking into a timer store without opening it: what waits, for when, and whether it is whole.
+"""Inspector: what waits in a timer store, for when, and whether it is whole, without opening it.
 
 Answers the questions of `rocketmq-py timers` about a directory that a real broker or ours wrote.
 Nothing is recovered, repaired, locked or written: every byte stays as it is, so the directory of a

@@ -1,4 +1,4 @@
-"""The messages of a store that wait, as columns, and as a source of the walk that lists them.
+"""Table of a store's pending timers, a row of 29 bytes each, and their due order.
 
 Answers: in which order the messages that were found in the files are due, and where each of them
 lies. A walk (`timer/listing.py`) lists them as it lists those of an engine; nothing of the store is

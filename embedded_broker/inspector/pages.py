@@ -1,4 +1,4 @@
-"""The messages of a store that wait, in due order, page by page: for programs that take them all.
+"""Pages of a store's pending timers in due order, for programs that take them all.
 
 Answers: the same messages as `rocketmq-py timers DIRECTORY`, which asks `report.py`, for the Spark
 connector: with no more in memory than one page and 33 bytes for each message. Must not know: who

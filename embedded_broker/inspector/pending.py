@@ -1,4 +1,4 @@
-"""Which messages of a store wait (those that `rocketmq-py timers` lists), and when each is due.
+"""Search of pending timers in the files of the wheel and of the delay levels.
 
 Answers: what a broker that opened these files would deliver, found without recovering them: the
 chains of the slots from the read time on, the records at the timer log's end that the wheel does

@@ -1,4 +1,4 @@
-"""Which files a store has, opened as they lie there, and what the small ones among them say.
+"""Files of a store as they lie there, and what the small ones among them say.
 
 Answers: precision, positions, offsets and counts of a store that nobody recovers. What cannot be
 opened becomes a finding, and the rest is read all the same. Must not know: which timer waits

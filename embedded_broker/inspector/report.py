@@ -1,4 +1,4 @@
-"""Everything the inspector knows about a store or a broker, as values and as one JSON document.
+"""Report of the inspector about a store or a broker, as values and as one JSON document.
 
 Answers: the histogram of due times, the counts by topic, how far each stage of the pipeline is,
 how full the wheel is, what the check point says. Must not know: terminals, files' bytes

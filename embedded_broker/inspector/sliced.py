@@ -1,4 +1,4 @@
-"""Which messages wait in the files of the sliced engine, and when each of them is due.
+"""Search of pending timers in the files of the sliced engine.
 
 Answers: what a broker that opened these files would deliver: the records of the slices that are not
 over, and the entries of the inbound queue that are in no slice yet. What lies in a slice's log

@@ -1,4 +1,4 @@
-"""Which messages of a timer topic wait, told by the topic's queue alone: no wheel, no log is read.
+"""Search of pending timers by reading a timer topic through a client, without any file.
 
 Answers: what a broker has still to release, for a reader that can only pull its topic. The queue is
 read twice. The first reading learns what changes other messages: which copies were rolled into

@@ -1,4 +1,4 @@
-"""A broker that somebody else has started: ``--rocketmq=HOST:PORT``.
+"""Backend ``HOST:PORT`` of ``--rocketmq``: a broker that somebody else has started.
 
 Answers: how tests run on it. Must not know: pytest. Whether it keeps delays of any length and
 recalls is not asked: a broker that does not refuses them, and the test says so. Read on:

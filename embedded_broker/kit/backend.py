@@ -1,4 +1,4 @@
-"""Which broker a test runs on, and what that broker can do.
+"""Backends: which broker a test runs on, and what that broker can do.
 
 Answers: what the option ``--rocketmq`` says, and what the kit asks of the broker behind it. Must
 not know: pytest, or how any broker is started. Read on: ``embedded_broker/kit/backends.py`` for

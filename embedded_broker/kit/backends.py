@@ -1,4 +1,4 @@
-"""Which class stands behind each kind of ``--rocketmq``.
+"""Table of the backends: which class stands behind each value of ``--rocketmq``.
 
 Answers: how a value of the option becomes a ``Backend`` that is not started yet. Must not know: how
 any of them starts. Nothing is imported before its kind is asked for: a container needs

@@ -1,8 +1,8 @@
-"""The clients that a test gets started, and that end with it.
+"""Clients that a test gets started, and that end with it.
 
 Answers: ``rocketmq_producer``, ``rocketmq_consumer(...)``, their twins for coroutines and
 ``rocketmq_recorder(...)``: how each client is started so that nothing sent afterwards can miss it,
-and how it is shut down. Must not know: pytest. Read on: ``embedded_broker/kit/bench.py``,
+and how it is shut down. Must not know: pytest. Read on: ``embedded_broker/kit/fixture_broker.py``,
 ``recorder.py``.
 """
 
@@ -14,7 +14,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from embedded_broker.errors import WaitTimeoutError
-from embedded_broker.kit.bench import CONSUMER_SETTINGS, Bench, EmbeddedBench
+from embedded_broker.kit.fixture_broker import (
+    CONSUMER_SETTINGS,
+    EmbeddedFixtureBroker,
+    FixtureBroker,
+)
 from embedded_broker.kit.recorder import Recorder
 from embedded_broker.kit.threads import in_thread
 from rocketmq_py import (
@@ -34,14 +38,14 @@ if TYPE_CHECKING:
 ListenFunction = Callable[[list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus]
 
 
-def start_producer(bench: Bench, group: str, ends: ExitStack) -> DefaultMQProducer:
+def start_producer(bench: FixtureBroker, group: str, ends: ExitStack) -> DefaultMQProducer:
     """Start a producer that is shut down with its test."""
     producer = DefaultMQProducer(group, namesrv_addr=bench.namesrv_addr)
     ends.enter_context(producer)
     return producer
 
 
-def start_aio_producer(bench: Bench, group: str, ends: ExitStack) -> "aio.Producer":
+def start_aio_producer(bench: FixtureBroker, group: str, ends: ExitStack) -> "aio.Producer":
     """Start a producer of the test's event loop, before there is one; it ends with its test."""
     from rocketmq_py import aio  # loads asyncio
 
@@ -53,7 +57,9 @@ def start_aio_producer(bench: Bench, group: str, ends: ExitStack) -> "aio.Produc
 class Consumers:
     """``rocketmq_consumer``: call it to start a consumer. Every call starts another one."""
 
-    def __init__(self, bench: Bench, topic: Callable[[], str], group: str, ends: ExitStack) -> None:
+    def __init__(
+        self, bench: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
+    ) -> None:
         self._bench = bench
         self._topic = topic
         self._group = group
@@ -106,7 +112,9 @@ class Consumers:
 class AsyncConsumers:
     """``rocketmq_aio_consumer``: await a call of it to start a consumer of the running loop."""
 
-    def __init__(self, bench: Bench, topic: Callable[[], str], group: str, ends: ExitStack) -> None:
+    def __init__(
+        self, bench: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
+    ) -> None:
         self._bench = bench
         self._topic = topic
         self._group = group
@@ -154,7 +162,9 @@ def _end(consumer: "aio.Consumer") -> None:
 class Recorders:
     """``rocketmq_recorder``: call it to begin to record a topic."""
 
-    def __init__(self, bench: Bench, topic: Callable[[], str], group: str, ends: ExitStack) -> None:
+    def __init__(
+        self, bench: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
+    ) -> None:
         self._bench = bench
         self._topic = topic
         self._group = group
@@ -180,7 +190,7 @@ class Recorders:
 
 
 def start_consumer(
-    bench: Bench,
+    bench: FixtureBroker,
     group: str,
     topic: str,
     listener: ListenFunction,
@@ -207,7 +217,7 @@ class HasQueues(Protocol):
         """Return the queues that it has now."""
 
 
-def wait_for_queues(bench: Bench, consumer: HasQueues, group: str, topic: str) -> None:
+def wait_for_queues(bench: FixtureBroker, consumer: HasQueues, group: str, topic: str) -> None:
     """Wait until a consumer has queues of a topic; in strict mode check what its group reads."""
     __tracebackhide__ = True
 
@@ -225,17 +235,17 @@ def wait_for_queues(bench: Bench, consumer: HasQueues, group: str, topic: str) -
         check_agreement(bench)
 
 
-def check_agreement(bench: Bench) -> None:
+def check_agreement(bench: FixtureBroker) -> None:
     """Raise ``IllegalStateError`` when members of one group subscribe to different things."""
     __tracebackhide__ = True
-    clashes = list(bench.disagreements()) if isinstance(bench, EmbeddedBench) else []
+    clashes = list(bench.disagreements()) if isinstance(bench, EmbeddedFixtureBroker) else []
     if clashes:
         raise IllegalStateError(f"strict mode: {'; '.join(clashes)}")
 
 
-def _is_full(bench: Bench, group: str, topic: str) -> bool:
+def _is_full(bench: FixtureBroker, group: str, topic: str) -> bool:
     """Whether a group has more members than the topic has queues: then some get none."""
-    if not isinstance(bench, EmbeddedBench):
+    if not isinstance(bench, EmbeddedFixtureBroker):
         return False
     queues = sum(one.topics[topic].queues for one in bench.running if topic in one.topics)
     return bench.members(group) > queues > 0

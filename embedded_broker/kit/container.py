@@ -1,4 +1,4 @@
-"""``container[:IMAGE]``: RocketMQ's image, run by Docker or an engine with Docker's interface.
+"""Backend ``container[:IMAGE]`` of ``--rocketmq``: RocketMQ's image in a container.
 
 Answers: how the kit starts and stops a container, and what is missing when it cannot. Must not
 know: pytest. Nothing of testcontainers is imported before a container is asked for. Read on:

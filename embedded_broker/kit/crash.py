@@ -1,4 +1,4 @@
-"""A broker that crashes at a chosen request.
+"""Crash of a broker at a chosen request.
 
 Answers: ``@pytest.mark.rocketmq_crash(after=..., nth=...)``. The broker handles the request, the
 answer is lost, it ends as by ``kill -9`` and starts again. So a client that waits for the answer

@@ -1,4 +1,4 @@
-"""What an expectation that failed says, on one screen.
+"""Text of a failed expectation, on one screen.
 
 Answers: the text of an expectation that failed. Must not know: pytest. Read on:
 ``embedded_broker/kit/recorder.py``, and ``report.py`` for the section about the broker.
@@ -13,7 +13,7 @@ from attrs import define, frozen
 from embedded_broker.api.views import PendingTimer
 from embedded_broker.clocks.instants import instant
 from embedded_broker.errors import BrokerStateError, MessageNotFound
-from embedded_broker.kit.bench import Bench
+from embedded_broker.kit.fixture_broker import FixtureBroker
 from rocketmq_py import MessageExt
 
 ROWS_MAX: Final = 8
@@ -53,7 +53,7 @@ class FailedExpectation:
     too_early: Arrival | None = None
 
 
-def failure_text(bench: Bench, failed: FailedExpectation) -> str:
+def failure_text(bench: FixtureBroker, failed: FailedExpectation) -> str:
     """Tell what was expected, what arrived, and what still waits until when."""
     began, ended = failed.began, failed.began + max(failed.within, failed.after)
     wanted = "nothing" if failed.body is None else shown(failed.body)
@@ -101,7 +101,10 @@ def _first_unexpected(failed: FailedExpectation) -> Arrival | None:
 
 
 def _hints(
-    bench: Bench, failed: FailedExpectation, waiting: Sequence[PendingTimer], ended: datetime
+    bench: FixtureBroker,
+    failed: FailedExpectation,
+    waiting: Sequence[PendingTimer],
+    ended: datetime,
 ) -> Iterator[str]:
     """Say what may be wrong with the expectation, or with the program."""
     yield from (wrong_clock := list(clock_hint(bench)))
@@ -115,7 +118,7 @@ def _hints(
             yield from _where_it_is(bench, failed, text, [] if wrong_clock else waiting, ended)
 
 
-def clock_hint(bench: Bench) -> Iterator[str]:
+def clock_hint(bench: FixtureBroker) -> Iterator[str]:
     """Say that a program computes its deliver times by the wall clock, where one does."""
     found = bench.misread_clock()
     if found is None:
@@ -146,7 +149,7 @@ def _why_it_came(failed: FailedExpectation) -> Iterator[str]:
 
 
 def _where_it_is(
-    bench: Bench,
+    bench: FixtureBroker,
     failed: FailedExpectation,
     body: bytes,
     waiting: Sequence[PendingTimer],

@@ -2,7 +2,7 @@
 
 Answers: what a test gets by the name of an argument. ``pytest --fixtures`` shows the docstrings.
 Must not know: how a broker is put together. Nothing but pytest is imported before a test asks for
-one of them. Read on: ``embedded_broker/kit/run.py``, ``clients.py``, ``recorder.py``.
+one of them. Read on: ``embedded_broker/kit/pytest_run.py``, ``clients.py``, ``recorder.py``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from embedded_broker.api.cluster import EmbeddedCluster
     from embedded_broker.api.faults import Faults
     from embedded_broker.clocks.clock import VirtualClock
-    from embedded_broker.kit.bench import Bench
     from embedded_broker.kit.clients import AsyncConsumers, Consumers, Recorders
+    from embedded_broker.kit.fixture_broker import FixtureBroker
     from embedded_broker.kit.store import Store
     from rocketmq_py import DefaultMQProducer, aio
 
@@ -53,7 +53,7 @@ def rocketmq_broker(
     elif request.scope == "function":
         yield from _own(request, tmp_path_factory)
     else:
-        from embedded_broker.kit.run import mark_options_of_node
+        from embedded_broker.kit.pytest_run import mark_options_of_node
 
         with ExitStack() as ends:
             with without_traceback(request.config):
@@ -66,7 +66,7 @@ def rocketmq_broker(
 def _own(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedBroker]:
-    from embedded_broker.kit.run import mark_options_of_node
+    from embedded_broker.kit.pytest_run import mark_options_of_node
 
     run, item = run_of(request.config), request.node
     asked = request.fixturenames
@@ -84,7 +84,9 @@ def _own(
 
 
 @pytest.fixture
-def _rocketmq_bench(request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker) -> Bench:
+def _rocketmq_bench(
+    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker
+) -> FixtureBroker:
     """What the other fixtures do with ``rocketmq_broker``."""
     with without_traceback(request.config):
         return run_of(request.config).trial_on(request.node, rocketmq_broker).bench
@@ -92,7 +94,7 @@ def _rocketmq_bench(request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBro
 
 @pytest.fixture
 def rocketmq_cluster(
-    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: Bench
+    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: FixtureBroker
 ) -> EmbeddedCluster:
     """Three brokers behind one name server, on one clock: ``rocketmq_cluster.stop("broker-b")``.
 
@@ -111,7 +113,7 @@ def rocketmq_cluster(
 
 
 @pytest.fixture
-def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> VirtualClock:
+def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker) -> VirtualClock:
     """The time of the broker, which only the test moves: ``rocketmq_clock.run(days=2)``.
 
     ``run(...)`` goes from deadline to deadline and lets consumers react on the way, ``run_until``
@@ -132,7 +134,7 @@ def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> Vi
 
 
 @pytest.fixture
-def rocketmq_topic(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> str:
+def rocketmq_topic(request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker) -> str:
     """The name of a topic of the test's own, which exists and is empty."""
     from embedded_broker.lifecycle.arguments import TopicSpec
 
@@ -142,12 +144,12 @@ def rocketmq_topic(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> st
 
 
 @pytest.fixture
-def rocketmq_group(request: pytest.FixtureRequest, _rocketmq_bench: Bench) -> str:
+def rocketmq_group(request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker) -> str:
     """The name of a consumer group of the test's own."""
     return f"{_name(request, _rocketmq_bench)}-group"
 
 
-def _name(request: pytest.FixtureRequest, bench: Bench) -> str:
+def _name(request: pytest.FixtureRequest, bench: FixtureBroker) -> str:
     run = run_of(request.config)
     return run.name_of(request.node.nodeid, request.node.name, is_shared=bench.is_shared)
 
@@ -168,7 +170,7 @@ def rocketmq_endpoints(rocketmq_broker: EmbeddedBroker) -> str:
 
 @pytest.fixture
 def rocketmq_producer(
-    request: pytest.FixtureRequest, _rocketmq_bench: Bench
+    request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker
 ) -> Iterator[DefaultMQProducer]:
     """A started producer: ``rocketmq_producer.send(Message(topic, b"...", delay=...))``.
 
@@ -184,7 +186,7 @@ def rocketmq_producer(
 
 @pytest.fixture
 def rocketmq_aio_producer(
-    request: pytest.FixtureRequest, _rocketmq_bench: Bench
+    request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker
 ) -> Iterator[aio.Producer]:
     """A started producer for a coroutine: ``await rocketmq_aio_producer.send(Message(...))``.
 
@@ -201,7 +203,7 @@ def rocketmq_aio_producer(
 
 @pytest.fixture
 def rocketmq_consumer(
-    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: Bench
+    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: FixtureBroker
 ) -> Iterator[Consumers]:
     """Starts consumers: ``rocketmq_consumer("billing", "Orders", listener, tags="paid")``.
 
@@ -225,7 +227,7 @@ def rocketmq_consumer(
 
 @pytest.fixture
 def rocketmq_aio_consumer(
-    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: Bench
+    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: FixtureBroker
 ) -> Iterator[AsyncConsumers]:
     """Starts consumers for a coroutine, as ``rocketmq_consumer`` does for a function.
 
@@ -248,7 +250,7 @@ def rocketmq_aio_consumer(
 
 @pytest.fixture
 def rocketmq_recorder(
-    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: Bench
+    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: FixtureBroker
 ) -> Iterator[Recorders]:
     """Records what arrives in a topic, and goes forward in time until what is expected arrives.
 
@@ -273,7 +275,7 @@ def rocketmq_recorder(
 
 @pytest.fixture
 def rocketmq_faults(
-    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: Bench
+    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: FixtureBroker
 ) -> Faults:
     """Lets things go wrong: ``rocketmq_faults.on("SEND_MESSAGE_V2").respond("SYSTEM_BUSY")``.
 
@@ -287,7 +289,7 @@ def rocketmq_faults(
 
 @pytest.fixture
 def rocketmq_store(
-    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: Bench
+    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: FixtureBroker
 ) -> Store:
     """The broker's files in a temporary directory: ``rocketmq_store.reopen(crash=True)``.
 
@@ -297,11 +299,11 @@ def rocketmq_store(
     is the same on every machine; ``config={"flushDiskType": "SYNC_FLUSH"}`` syncs every message.
     ``rocketmq_store.path`` is the directory.
     """
-    from embedded_broker.kit.remote import RemoteBench, RemoteStore
+    from embedded_broker.kit.remote import RemoteFixtureBroker, RemoteStore
     from embedded_broker.kit.store import Store
 
     require(request, "REOPEN", "rocketmq_store")
-    if isinstance(_rocketmq_bench, RemoteBench):
+    if isinstance(_rocketmq_bench, RemoteFixtureBroker):
         return RemoteStore(_rocketmq_bench.backend)  # type: ignore[return-value] # reopen alone
     path = getattr(_rocketmq_bench, "store_path", None)
     if path is None:

@@ -1,4 +1,4 @@
-"""What a test has left behind that would harm the next one, or prove nothing.
+"""Leftovers of a test that would harm the next one, or prove nothing.
 
 Answers: the complaints at the end of a test, each with its remedy. Must not know: pytest. No broker
 is imported here: every test of a project is looked at, and most have none. Read on:
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from embedded_broker.kit.bench import EmbeddedBench
     from embedded_broker.kit.crash import CrashPlan
+    from embedded_broker.kit.fixture_broker import EmbeddedFixtureBroker
     from embedded_broker.lifecycle.running_brokers import RunningBrokers
     from rocketmq_py import RunningClient
 
@@ -51,7 +51,7 @@ def clients_left_open(clients: "Iterable[RunningClient]") -> Iterator[str]:
             )
 
 
-def faults_never_hit(bench: "EmbeddedBench", plans: Iterable["CrashPlan"]) -> Iterator[str]:
+def faults_never_hit(bench: "EmbeddedFixtureBroker", plans: Iterable["CrashPlan"]) -> Iterator[str]:
     """Name the faults and crashes that were asked for and did not happen."""
     crashes = list(plans)
     for plan in crashes:
@@ -67,7 +67,7 @@ def faults_never_hit(bench: "EmbeddedBench", plans: Iterable["CrashPlan"]) -> It
                 )
 
 
-def _requests(bench: "EmbeddedBench") -> str:
+def _requests(bench: "EmbeddedFixtureBroker") -> str:
     """Say which requests came instead, the most frequent first."""
     from rocketmq_py.protocol.codes import RequestCode
 

@@ -1,8 +1,8 @@
-"""What a test asks for with ``@pytest.mark.rocketmq(...)``, and what a run asks for by options.
+"""Options of ``@pytest.mark.rocketmq(...)`` and of a run of pytest.
 
 Answers: which arguments the marks of a test add up to, which abilities of the broker they need, and
 what is wrong with them. Must not know: pytest, or how a broker is started. Read on:
-``embedded_broker/kit/bench.py``, which starts what was asked for.
+``embedded_broker/kit/fixture_broker.py``, which starts what was asked for.
 """
 
 import inspect

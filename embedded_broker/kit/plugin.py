@@ -1,8 +1,8 @@
-"""What the plugin adds to a run of pytest: options, marks, checks and a section in reports.
+"""Plugin of pytest: options, marks, checks and a section in reports.
 
 Answers: when a test is skipped for its broker, when it fails for what it left behind, and what the
-report of a failed test says. Must not know: how a broker is started. Nothing but pytest is
-imported before a test asks for a broker. Read on: ``embedded_broker/kit/run.py``, ``fixtures.py``.
+report of a failed test says. Must not know: how a broker is started. Nothing but pytest is imported
+before a test asks for a broker. Read on: ``embedded_broker/kit/pytest_run.py``, ``fixtures.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from embedded_broker.kit.skipping import skip
 
 if TYPE_CHECKING:
     from embedded_broker.kit.mark_options import MarkOptions
-    from embedded_broker.kit.run import PytestRun, Trial
+    from embedded_broker.kit.pytest_run import PytestRun, Trial
 
 _RUN: Final = pytest.StashKey["PytestRun"]()
 _SEED: Final = pytest.StashKey[int]()
@@ -142,7 +142,7 @@ def run_of(config: pytest.Config) -> PytestRun:
     found = config.stash.get(_RUN, None)
     if found is not None:
         return found
-    from embedded_broker.kit.run import PytestRun, run_options
+    from embedded_broker.kit.pytest_run import PytestRun, run_options
     from rocketmq_py.errors import ConfigError
 
     try:
@@ -217,7 +217,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _prepare(item: pytest.Item) -> None:
     from embedded_broker.kit.backend import Ability
-    from embedded_broker.kit.run import crashes_of, mark_options_of_node
+    from embedded_broker.kit.pytest_run import crashes_of, mark_options_of_node
 
     run, mark_options = run_of(item.config), mark_options_of_node(item)
     needs = {ability: f"mark {ability.name.lower()}" for ability in mark_options.needs}
@@ -240,7 +240,7 @@ def _prepare(item: pytest.Item) -> None:
 
 def _check_shared(item: pytest.Item, run: PytestRun, mark_options: MarkOptions) -> None:
     """Fail a test that wants another broker than the one that it shares."""
-    from embedded_broker.kit.run import mark_options_of_node
+    from embedded_broker.kit.pytest_run import mark_options_of_node
 
     scope = run.options.scope
     owner = item.getparent(pytest.Module) if scope == "module" else item.session
@@ -325,10 +325,10 @@ def _trial(item: pytest.Item) -> Trial | None:
 
 
 def _said_by_strictness(item: pytest.Item, trial: Trial) -> list[str]:
-    from embedded_broker.kit.bench import EmbeddedBench
+    from embedded_broker.kit.fixture_broker import EmbeddedFixtureBroker
 
     bench = trial.bench
-    if not (has_passed(item) and bench.strict and isinstance(bench, EmbeddedBench)):
+    if not (has_passed(item) and bench.strict and isinstance(bench, EmbeddedFixtureBroker)):
         return []
     return [f"strict mode: {note}" for note in bench.disagreements()]
 

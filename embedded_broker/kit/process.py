@@ -1,4 +1,4 @@
-"""A real name server and broker as processes of this machine, started from jars.
+"""Backend ``process:VERSION`` of ``--rocketmq``: a real name server and broker, from jars.
 
 Answers: how RocketMQ of a given version is started, what it writes, and how it ends. Must not know:
 pytest. Read on: ``embedded_broker/kit/maven.py`` for the jars, ``embedded_broker/kit/jvm.py`` for

@@ -1,4 +1,4 @@
-"""What the brokers of RocketMQ itself have in common, however they are started.
+"""Common part of the backends that run RocketMQ's own brokers.
 
 Answers: what a release can do, when its broker is ready, how a topic is created at it. Must not
 know: processes, containers, pytest. Read on: ``embedded_broker/kit/process.py``,

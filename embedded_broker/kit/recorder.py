@@ -1,4 +1,4 @@
-"""What arrived in a topic, and what a test expects to arrive.
+"""Recorder: what arrived in a topic, and what a test expects to arrive.
 
 Answers: ``rocketmq_recorder(topic)``: a consumer that notes every delivery, and expectations that
 go forward in the broker's time instead of sleeping. Must not know: pytest, what kind of broker it
@@ -12,8 +12,8 @@ from threading import Lock
 from embedded_broker.api.views import StoredMessage
 from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.waiting import refuse_in_event_loop
-from embedded_broker.kit.bench import QUIET_S, Bench
 from embedded_broker.kit.failure_text import Arrival, FailedExpectation, failure_text
+from embedded_broker.kit.fixture_broker import QUIET_S, FixtureBroker
 from embedded_broker.kit.threads import in_thread
 from rocketmq_py import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, MessageExt
 from rocketmq_py.errors import ConfigError
@@ -36,7 +36,7 @@ class Recorder:
     wall time an expectation really waits.
     """
 
-    def __init__(self, bench: Bench, topic: str, tags: str, group: str) -> None:
+    def __init__(self, bench: FixtureBroker, topic: str, tags: str, group: str) -> None:
         self.topic = topic
         self.tags = tags
         self.group = group

@@ -1,8 +1,8 @@
-"""A broker that is not embedded, as the fixtures use it.
+"""Fixture broker of a broker that is not embedded.
 
 Answers: what a test can do with a broker that it can only reach, and what is said, as a skip, of
 what it cannot. Time is wall time: what waits is waited for. Must not know: how the broker was
-started. Read on: ``embedded_broker/kit/bench.py``, ``backend.py``.
+started. Read on: ``embedded_broker/kit/fixture_broker.py``, ``backend.py``.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import StoredMessage
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.backend import Ability, Backend
-from embedded_broker.kit.bench import GROUP_TOPIC_QUEUES, LATENCY_S, Bench, Reached
 from embedded_broker.kit.failure_text import plain
+from embedded_broker.kit.fixture_broker import GROUP_TOPIC_QUEUES, LATENCY_S, FixtureBroker, Reached
 from embedded_broker.kit.skipping import skip
 from embedded_broker.lifecycle.arguments import TopicSpec
 from rocketmq_py.clock import SystemClock, monotonic
@@ -68,7 +68,7 @@ class RemoteBroker:
         skip_without(self._backend, _ABILITY_OF.get(name, Ability.VIEWS), f"broker.{name}")
 
 
-class RemoteBench(Bench):
+class RemoteFixtureBroker(FixtureBroker):
     """What the fixtures do with a broker that can only be reached."""
 
     is_shared = True

@@ -1,4 +1,4 @@
-"""What the report of a failed test adds about its broker.
+"""Report section of a failed test about its broker.
 
 Answers: the section with topics, timers, consumers and the last requests, and how much of what the
 clients logged is shown. Must not know: pytest. Read on: ``failure_text.py`` for the text of an
@@ -12,7 +12,6 @@ from typing import Final
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import Retry
-from embedded_broker.kit.bench import Bench, EmbeddedBench
 from embedded_broker.kit.failure_text import (
     ROWS_MAX,
     clock_hint,
@@ -22,6 +21,7 @@ from embedded_broker.kit.failure_text import (
     time_of,
     waiting_row,
 )
+from embedded_broker.kit.fixture_broker import EmbeddedFixtureBroker, FixtureBroker
 from embedded_broker.remoting.journal import JournalEntry
 from rocketmq_py import RequestCode, ResponseCode
 
@@ -50,12 +50,12 @@ _ROUTINE: Final = frozenset(
 """What clients ask all the time, and what explains no failure."""
 
 
-def told_of_bench(bench: Bench, *, repeat: str) -> str:
+def told_of_bench(bench: FixtureBroker, *, repeat: str) -> str:
     """Tell the state of a broker for the report of a failed test."""
     lines = [
         f"broker         {bench.name} at {bench.namesrv_addr}, time {time_of(bench.now())}",
     ]
-    if isinstance(bench, EmbeddedBench):
+    if isinstance(bench, EmbeddedFixtureBroker):
         for broker in bench.brokers:
             lines += _of_broker(broker, several=len(bench.brokers) > 1)
         lines += [f"hint           {one}" for one in clock_hint(bench)]

@@ -1,4 +1,4 @@
-"""RocketMQ in a container, as a module of testcontainers.
+"""``RocketMQContainer`` of testcontainers: ports, settings and start of RocketMQ's image.
 
 Answers: with which ports, settings and command a container of RocketMQ's image is started, and when
 it is ready. Must not know: pytest. Users import it from ``embedded_broker/containers.py``. Read on:

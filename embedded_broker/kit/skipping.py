@@ -1,4 +1,4 @@
-"""A skip that names the test, and not the line of the kit that skipped it.
+"""Skips that name the test, and not the line of the kit that skipped it.
 
 Answers: how the kit skips a test, so that ``pytest -rs`` shows where the test stands. Must not
 know: why it is skipped. Read on: ``embedded_broker/kit/plugin.py``, ``remote.py``.

@@ -1,4 +1,4 @@
-"""A store that a test closes, kills and opens again.
+"""Store of a test: closed, killed and opened again.
 
 Answers: ``rocketmq_store``. Must not know: pytest, what the files mean. Read on:
 ``embedded_broker/lifecycle/recovery_report.py`` for what opening found.

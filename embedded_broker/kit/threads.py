@@ -1,4 +1,4 @@
-"""A blocking call from a coroutine, under asyncio and under trio.
+"""Blocking calls from a coroutine, under asyncio and under trio.
 
 Answers: how the async twins of the kit wait without blocking the event loop. Must not know: what is
 called. Neither library is imported before a test has imported it.

@@ -1,1 +1,1 @@
-"""Who is started, stopped, reset and copied, in which order, and by what."""
+"""Life cycle: who is started, stopped, reset and copied, in which order, and by what."""

@@ -1,18 +1,18 @@
-"""How a slave releases what is due while its master is away; reads go to it by the route.
+"""Acting master: how a slave releases what is due while its master is away.
 
 Timers and delay levels leave for other brokers, because a slave's log takes nothing but its
 master's bytes. Long delays hop in memory. It ends in two steps: nothing more leaves, and when the
 last answer is there the store follows again. After ``BrokerController.onMinBrokerChange`` and
 ``changeScheduleServiceStatus``. Must not know: who is there. Read on:
-``embedded_broker/ha/synchronize.py``, which asks the name server, ``escape.py`` for the bridge,
-``embedded_broker/namesrv/routes.py`` for the reads.
+``embedded_broker/ha/synchronize.py``, which asks the name server, ``embedded_broker/ha/escape.py``
+for the bridge, ``embedded_broker/namesrv/routes.py`` for the reads.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from embedded_broker.errors import StoreError
-from embedded_broker.lifecycle.escape import Escape
+from embedded_broker.lifecycle.escape_wiring import Escape
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.choice import wheel_of
 from embedded_broker.timer.outcomes import TimerProgress

@@ -1,4 +1,4 @@
-"""Administration of one broker, made of the parts that it has.
+"""Wiring of administration: which parts each class of `core/administration/` gets.
 
 Answers: which part each of the classes of `core/administration/` gets. Must not know: requests.
 Read on: ``assembly.py``, which makes the parts.

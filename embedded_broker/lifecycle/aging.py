@@ -1,4 +1,4 @@
-"""Which messages leave a store because of their age or for room, and the upkeep of its timers.
+"""Removal of old files from a running broker, and the rhythm in which its timers are revised.
 
 Answers: how the files that are too old leave a running broker: which may go is found out without
 the door, what timers still need is looked up in turns of a few milliseconds, and the files are

@@ -1,4 +1,4 @@
-"""What ``EmbeddedBroker(...)`` was asked for, checked before anything is opened.
+"""Arguments of ``EmbeddedBroker(...)``, checked before anything is opened.
 
 Answers: which arguments fit together, that a port for other hosts must be wanted, and what is wrong
 with the rest. Must not know: how a broker starts. Read on: ``embedded_broker/api/broker.py``.

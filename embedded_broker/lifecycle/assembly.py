@@ -1,4 +1,4 @@
-"""How a broker is put together: its tables, what it can do, and who answers for it.
+"""Assembly of a broker: which part is handed to which, once the store is open.
 
 Answers: which part is handed to which. Every class takes the parts that it needs in its
 constructor; this is the one place that knows all of them. Must not know: files, threads, addresses.
@@ -13,10 +13,10 @@ from embedded_broker.core.access.plain import PlainAccess
 from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.access.user_administration import UserAdministration
 from embedded_broker.core.access.users import UserAccess
+from embedded_broker.core.background_filters import BackgroundFilters
+from embedded_broker.core.broker_stats import BrokerStats
 from embedded_broker.core.consume import Consume
-from embedded_broker.core.figures import Figures
 from embedded_broker.core.filters import Filters
-from embedded_broker.core.outside import Outside
 from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.assignment import Assignment
 from embedded_broker.core.pop.checks import PopChecks
@@ -159,14 +159,14 @@ def _filters_of(parts: BrokerParts) -> Filters:
     )
 
 
-def _judge_outside(parts: BrokerParts, waiters: Waiters, filters: Filters) -> Outside:
+def _judge_outside(parts: BrokerParts, waiters: Waiters, filters: Filters) -> BackgroundFilters:
     """Bound what filters read in one entry of the door, and let the rest be judged outside."""
-    judging = parts.store.judging
-    judging.entry_number = lambda: parts.door.entries
-    judging.when_over = parts.endpoint.end_entry
-    waiters.is_used_up = lambda: judging.is_over
+    filter_budget = parts.store.filter_budget
+    filter_budget.entry_number = lambda: parts.door.entries
+    filter_budget.when_over = parts.endpoint.end_entry
+    waiters.is_used_up = lambda: filter_budget.is_over
     do = parts.endpoint.long_requests.do
-    return Outside(door=parts.door, filters=filters, judging=judging, do=do)
+    return BackgroundFilters(door=parts.door, filters=filters, filter_budget=filter_budget, do=do)
 
 
 def _register(parts: BrokerParts) -> None:
@@ -294,7 +294,7 @@ def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
     ReplyMessageProcessor(env=parts, endpoint=parts.endpoint, replies=replies).register()
 
 
-def _pop(parts: BrokerParts, outside: Outside) -> None:
+def _pop(parts: BrokerParts, outside: BackgroundFilters) -> None:
     """Make what hides messages and lets them come back, and answer the requests of POP."""
     tables, waiters = parts.tables, parts.consume.waiters
     topics, groups = tables.topics, tables.groups
@@ -341,9 +341,9 @@ def _pop(parts: BrokerParts, outside: Outside) -> None:
     QueryAssignmentProcessor(assignment).register(parts.endpoint)
 
 
-def _figures_of(parts: BrokerParts) -> Figures:
+def _figures_of(parts: BrokerParts) -> BrokerStats:
     """Make the figures of topics and groups; they look at their totals themselves."""
-    figures = Figures(
+    figures = BrokerStats(
         lambda: metrics.figures(parts.store, parts.statistics, parts.cluster_name),
         now_ms=lambda: parts.session.now_ms,
     )

@@ -1,4 +1,4 @@
-"""The thread that makes the store durable, outside the door.
+"""Flush thread: makes the store durable, outside the broker's lock.
 
 Answers: when files are synced, in which order, and who hears about it. Must not know: requests,
 formats; what is synced is captured under the door by ``begin_flush`` of the store and the timer

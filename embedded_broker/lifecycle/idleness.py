@@ -1,4 +1,4 @@
-"""Whether the clients of a broker have anything left to do.
+"""Idleness of clients: whether those of a broker have anything left to do.
 
 Answers: what somebody still works on, in words that name group, message and client. A client of
 this process is asked by itself. A consumer group over TCP is judged by what the broker sees: its

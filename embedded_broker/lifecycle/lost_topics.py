@@ -1,4 +1,4 @@
-"""Which topics a store has that are in no file, because its broker died before it saved them.
+"""Lost topics: those that a store has and no file names, because the broker died before a save.
 
 Answers: to which topics the messages belong that lie in queues, wait as timers, wait for a delay
 level or for the end of their transaction. Only what waits is looked at, the newest first, and of

@@ -1,4 +1,4 @@
-"""What ties a master to others of its cluster: it registers elsewhere, and waits for its slaves.
+"""Wiring of a master in a cluster: it registers elsewhere, and waits for its slaves.
 
 Only of a broker with ``namesrvAddr``. With ``enableSlaveActingMaster`` nothing that is due leaves
 until the slaves have told how far they acted for it. Must not know: requests. Read on:

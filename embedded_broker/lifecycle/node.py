@@ -1,4 +1,4 @@
-"""One broker of a cluster: its store, its timers, its tables, its flush thread.
+"""Life of one broker: its store, timers and threads are opened, started and closed in order.
 
 Answers: how a broker is put together and taken apart, in the order of the original
 (``BrokerController.initialize``, ``start``, ``shutdown``; timer-store 5.1 and 5.2). Must not know:
@@ -22,7 +22,7 @@ from embedded_broker.ha.registration import Registration
 from embedded_broker.lifecycle import assembly
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging, TimerHousekeeping
 from embedded_broker.lifecycle.arguments import Arguments
-from embedded_broker.lifecycle.escape import Escape
+from embedded_broker.lifecycle.escape_wiring import Escape
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.idleness import Idleness
 from embedded_broker.lifecycle.master import registration_of

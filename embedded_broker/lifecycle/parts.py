@@ -1,4 +1,4 @@
-"""The parts of one running broker, by name.
+"""Parts of one running broker, by name, for views, snapshots and resets.
 
 Answers: what a view, a snapshot or a reset finds of a broker. Must not know: what any part does.
 Read on: ``assembly.py``, which makes the parts and hands each class those that it needs. Nothing
@@ -13,11 +13,11 @@ from embedded_broker.clocks.timeline import DeadlineSource
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.administration import Administration
-from embedded_broker.core.calls import ClientCalls
+from embedded_broker.core.broker_stats import BrokerStats
+from embedded_broker.core.client_calls import ClientCalls
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.figures import Figures
 from embedded_broker.core.guards import Guards
 from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.ordered import OrderedPops
@@ -77,7 +77,7 @@ class BrokerParts(Environment):
     transactions: TransactionalMessageService = field(init=False)
     endings: EndTransactions = field(init=False)
     statistics: Statistics = field(init=False)
-    figures: Figures = field(init=False)
+    figures: BrokerStats = field(init=False)
     administration: Administration = field(init=False)
     table_files: TableFiles = field(init=False)
 

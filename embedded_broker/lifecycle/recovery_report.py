@@ -1,4 +1,4 @@
-"""What the broker found and repaired when it opened a store.
+"""Recovery report: what the broker found and repaired when it opened a store.
 
 Answers: what ``broker.restart()`` returns. Must not know: how it was found. Read on:
 ``embedded_broker/store/recovery.py`` and ``embedded_broker/timer/wheel/recovery.py`` for that.

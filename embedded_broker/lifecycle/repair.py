@@ -1,4 +1,4 @@
-"""How a store that its broker refuses to open is repaired: a copy without the damage is made.
+"""Repair of a store that its broker refuses to open: a copy without the damage is made.
 
 Answers: what was found and done. The store itself stays as it is. Its copy is opened once, with all
 of it read and what is damaged left out, then saved and closed. No client is let in and no timer

@@ -1,4 +1,4 @@
-"""A broker begins anew behind the connections of the old one.
+"""Reset: a broker begins anew behind the connections of the old one.
 
 Answers: what a reset keeps (connections, which clients are members of which group, since that was
 said by living clients, and the topics that these read, now empty), who is still there, and what

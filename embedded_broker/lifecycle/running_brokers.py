@@ -17,13 +17,13 @@ from typing import Protocol
 
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import Arguments
+from embedded_broker.lifecycle.grpc_serving import GrpcFace
 from embedded_broker.lifecycle.idleness import Crashed
 from embedded_broker.lifecycle.new_folder import STORE_NAMES
 from embedded_broker.lifecycle.node import BrokerNode
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.reset import Connected, still_connected
 from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
-from embedded_broker.lifecycle.serving import GrpcFace
 from embedded_broker.lifecycle.unsynced import Unsynced, look_at_unsynced
 from embedded_broker.remoting.inproc import LocalClients, back_soon
 from embedded_broker.remoting.journal import Journal

@@ -1,4 +1,4 @@
-"""What the brokers of one cluster share: the door, the clocks, the name server, the threads.
+"""Runtime of a cluster: the door, clocks, name server and threads that its brokers share.
 
 Answers: which threads and listeners there are, and in which order they start and end. Must not
 know: any broker's state. Read on: ``embedded_broker/lifecycle/node.py`` for one broker,
@@ -17,8 +17,8 @@ from embedded_broker.core.guards import Guards, RemoteAdministration
 from embedded_broker.door import Door
 from embedded_broker.ha.service import HAService
 from embedded_broker.lifecycle.arguments import Arguments
+from embedded_broker.lifecycle.grpc_serving import GrpcFace
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.lifecycle.serving import GrpcFace
 from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting.connection_limits import ConnectionLimits
 from embedded_broker.remoting.endpoint import Endpoint

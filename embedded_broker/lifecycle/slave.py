@@ -1,4 +1,4 @@
-"""What makes a broker a slave: what it refuses, what it leaves to its master, and who follows.
+"""Wiring of a slave: what it refuses, what it leaves to its master, and who follows.
 
 Answers: how the parts of ``embedded_broker/ha`` meet the parts of a broker. A slave takes nothing
 from clients, asks producers of no transaction, revives nothing and delivers nothing that is due
@@ -19,7 +19,7 @@ from embedded_broker.lifecycle.acting import ActingMaster
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.requests import Answer, Handler, Request
 from embedded_broker.store.following import Follower
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.choice import wheel_of
 from rocketmq_py.protocol.bodies.topics import DataVersion, RegisterBrokerBody, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode

@@ -1,4 +1,4 @@
-"""A copy of a running broker's store: a directory that ``store=path`` opens.
+"""Snapshot: a copy of a running broker's store, a directory that ``store=path`` opens.
 
 Answers: ``broker.snapshot(path)``. What the copy shows is one instant. Under the door, in the entry
 that also captures a flush, it is noted where every log ends and what the tables hold; then, on the

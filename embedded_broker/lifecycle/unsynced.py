@@ -1,4 +1,4 @@
-"""What a broker had accepted and not synced when it crashed.
+"""Unsynced messages: what a broker had accepted and not synced when it crashed.
 
 Answers: how many messages and timers are gone after a power loss. Recovery cannot know: bytes that
 are not there tell nothing. But a crash that a test asked for can be looked at before. Must not

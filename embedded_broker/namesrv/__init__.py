@@ -1,1 +1,1 @@
-"""Which brokers are there, and which of them hold a topic."""
+"""The name server: which brokers are there, and which of them hold a topic."""

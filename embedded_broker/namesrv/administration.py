@@ -1,4 +1,4 @@
-"""What administrators ask of a name server and change in it.
+"""Administration of a name server: what is asked of it and changed in it.
 
 Requests 100, 101, 102 and 219 are about key-values, 205, 216, 217 and 327 about routes; 224, 304
 and 311 to 313 list topics, 318 and 319 are about options. After RocketMQ's DefaultRequestProcessor.

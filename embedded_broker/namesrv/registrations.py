@@ -1,4 +1,4 @@
-"""Which brokers have registered, and for how long each of them counts.
+"""Registrations of brokers, and for how long each of them counts.
 
 Requests 103, 104, 322, 901 and 904 of brokers of other processes; those of this process register by
 calls. A slave learns by its registration where its master is. After RocketMQ's

@@ -1,4 +1,4 @@
-"""Topic to brokers: what a name server knows, and which slave it names when a master is away.
+"""Routes: which brokers hold a topic, and which slave is named when a master is away.
 
 State of RocketMQ's RouteInfoManager. A broker announces itself with its topics and every change
 of them, a slave beside its master; nothing here asks a broker. Every call is made under the door.

@@ -1,4 +1,4 @@
-"""Which consumers asked for the route of a topic that did not exist.
+"""Seekers: consumers that asked for the route of a topic that did not exist.
 
 Answers: what a consumer still waits for that no broker knows of yet: without a route it has nobody
 to send its heartbeat to. A client over TCP cannot be asked, but it asked: for the route of its

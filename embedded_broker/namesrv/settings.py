@@ -1,4 +1,4 @@
-"""What a name server is told to remember: values by namespace and key, and its own options.
+"""Key-value settings of a name server by namespace, and its own options.
 
 State of RocketMQ's KVConfigManager, and of the part of NamesrvConfig that has an effect here. Both
 are kept in memory: a name server that starts knows nothing. Must not know: requests. Every call is

@@ -1,1 +1,1 @@
-"""RocketMQ's remoting protocol: bytes become calls of ``core``, and results become bytes."""
+"""Remoting: bytes become calls of ``core``, results become bytes (codec: rocketmq_py/protocol)."""

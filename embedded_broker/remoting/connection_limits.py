@@ -1,4 +1,4 @@
-"""Limits of all connections together: unread answers, unfinished requests, their number.
+"""Limits of all connections of a port together; those of a single one are in tcp_connection.py.
 
 Answers: how many bytes of answers wait for slow readers, how many of requests have arrived in part,
 and which connection is ended when that is too much: the one with the most, until enough is free.

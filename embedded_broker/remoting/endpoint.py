@@ -14,13 +14,13 @@ from typing import Final, Protocol
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
-from embedded_broker.core.calls import Call, ClientCalls
+from embedded_broker.core.client_calls import Call, ClientCalls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Caller, Guards
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.claims import SignedRequest
-from embedded_broker.remoting.client_calls import answer_of, request_for
+from embedded_broker.remoting.client_requests import answer_of, request_for
 from embedded_broker.remoting.code_meanings import action_of, code_for, wanted_by
 from embedded_broker.remoting.idle_connections import IdleConnections
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange, Journal, shortened
@@ -468,7 +468,7 @@ class Endpoint:
     # -- requests of the broker to its clients ----------------------------------------------------
 
     def call(self, peer: Peer, call: Call) -> int | None:
-        """Send one of the broker's calls to a client; see ``core/calls.py``."""
+        """Send one of the broker's calls to a client; see ``core/client_calls.py``."""
         return self.push(peer, request_for(call))
 
     def push(self, connection: Peer, command: RemotingCommand) -> int | None:

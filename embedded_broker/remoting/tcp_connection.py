@@ -1,4 +1,4 @@
-"""One client's TCP connection: bytes become frames, answers become writes.
+"""One client's TCP connection: bytes become frames, answers become writes, and its own limits.
 
 Answers: who speaks TLS, and how answers leave: one write for many frames. How long a frame may be
 is decided by ``rocketmq_py/protocol/frame.py``. A long answer waits here and not in transports, and

@@ -1,1 +1,1 @@
-"""What a broker is told: its options and their limits, and the version that it behaves as."""
+"""Settings of a broker: its options and their limits, and the version that it behaves as."""

@@ -1,4 +1,4 @@
-"""The broker's settings: values, checks, changes while running, broker.conf files.
+"""Broker config: values, checks, changes while running, broker.conf files.
 
 Answers: what each option of ``embedded_broker/settings/options.py`` is set to. Must not know: who
 reads it. Read on: ``embedded_broker/settings/options.py`` for the table.

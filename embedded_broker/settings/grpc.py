@@ -1,4 +1,4 @@
-"""How a broker is reached by gRPC clients: ports, and what names and unknown topics mean.
+"""Settings of gRPC: ports, and what names and unknown topics mean.
 
 Answers: what ``grpc=`` of an embedded broker may be. Must not know: protobuf, sockets. Read on:
 ``embedded_broker/grpc/server.py``.

@@ -1,4 +1,4 @@
-"""The table of broker options: RocketMQ's own names, our defaults, the ranges.
+"""Table of the broker's options: RocketMQ's names, our defaults, ranges, which may change later.
 
 Answers: which settings exist and what each may be. Must not know: a running broker. Read on:
 ``embedded_broker/settings/config.py``, which holds the values. Names, meanings and upstream

@@ -1,4 +1,4 @@
-"""How connections are secured: certificates, and whether plain ones are served, too.
+"""Settings of TLS: certificates, and whether plain connections are served, too.
 
 Answers: what a test or a `tls.properties` file of RocketMQ says about TLS, checked as far as it can
 be without a connection. Must not know: sockets. Read on: ``embedded_broker/remoting/tls.py``, which

@@ -5,7 +5,7 @@ first message, how many messages, place in a compacted log (none: -1), four byte
 entry's position says nothing about its offset: it is found by halving. To whoever asks by offset
 it is a ``ConsumeQueue`` whose neighbours may share an entry. Layout as ``BatchConsumeQueue``; a
 message that was sent alone is a batch of one. Must not know: what a record says. Read on:
-``consume_queue.py``; ``placing.py`` for how many messages a record counts.
+``consume_queue.py``; ``queue_recovery.py`` for how many messages a record counts.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -13,8 +13,8 @@ from threading import Lock
 from typing import Final
 from zlib import crc32
 
+from embedded_broker.store.damaged_folder import set_aside
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.side_files import set_aside
 
 CHECKPOINT_FILE: Final = "checkpoint"
 _SIZE: Final = 4096

@@ -15,8 +15,8 @@ from typing import Any, Final
 from zlib import crc32
 
 from embedded_broker.errors import StoreDamagedError, StoreError
+from embedded_broker.store.damaged_folder import set_aside, ways_out
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.side_files import set_aside, ways_out
 from rocketmq_py.errors import BodyError
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient

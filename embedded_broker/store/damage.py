@@ -13,9 +13,9 @@ from attrs import frozen
 from embedded_broker.errors import StoreError
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, COMMIT_LOG_FOLDER, CommitLog
+from embedded_broker.store.damaged_folder import keep_range
 from embedded_broker.store.mapped_file import NAME_DIGITS
-from embedded_broker.store.run import MessageRun
-from embedded_broker.store.side_files import keep_range
+from embedded_broker.store.message_run import MessageRun
 from rocketmq_py.protocol.message_codec import encode_neighbours
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK
 

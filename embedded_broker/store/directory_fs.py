@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from embedded_broker.errors import StoreError
+from embedded_broker.store.damaged_folder import DAMAGED_FOLDER
 from embedded_broker.store.directory_lock import DirectoryLocks
 from embedded_broker.store.directory_segment import DirectorySegment, WrittenFile
 from embedded_broker.store.fault_points import FaultPoints
@@ -22,7 +23,6 @@ from embedded_broker.store.open_files import (
     is_private,
     raise_descriptor_limit,
 )
-from embedded_broker.store.side_files import DAMAGED_FOLDER
 
 _FOLDERS_OF_SECRETS = ("config", DAMAGED_FOLDER)
 _IS_POSIX = os.name == "posix"

@@ -1,4 +1,4 @@
-"""One flush, outside the broker's door.
+"""One flush of the store to its disk, outside the broker's lock.
 
 First the commit log, then the consume queues, then the index, and last the checkpoint that says
 so: a reader after a power loss then never trusts what was not written. Must not know: when to

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Final
 
 from embedded_broker.store.commit_log import CommitLog
+from embedded_broker.store.damaged_folder import set_aside
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.index_file import IndexFile, IndexShape, index_hash
-from embedded_broker.store.side_files import set_aside
 from rocketmq_py.clock import Clock
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.message_codec import MessageRecord

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import define, field, frozen
 
 from embedded_broker.errors import StoreDamagedError, StoreError
+from embedded_broker.store.damaged_folder import keep_range, set_aside, ways_out
 from embedded_broker.store.fs import Buffer, FileSystem, Segment
-from embedded_broker.store.side_files import keep_range, set_aside, ways_out
 from rocketmq_py.logs import get_logger
 
 _LOG = get_logger(__name__)

@@ -20,14 +20,13 @@ from embedded_broker.store.commit_log import CommitLog, Parts
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, mark_of
 from embedded_broker.store.copies import CopyBatch
 from embedded_broker.store.disk_health import DiskHealth, Undone
+from embedded_broker.store.filter_budget import FilterBudget
 from embedded_broker.store.flush import StoreFlush
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
-from embedded_broker.store.judging import Judging
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_budget import MemoryBudget
 from embedded_broker.store.memory_fs import MemoryFileSystem
-from embedded_broker.store.placing import NOT_QUEUED
+from embedded_broker.store.message_run import Arrivals, MessageRun
 from embedded_broker.store.pull import ANSWER_BYTES_MAX, COUNT_MAX, PullLimits
 from embedded_broker.store.put_checks import (
     SHORT_TOPIC,
@@ -36,10 +35,11 @@ from embedded_broker.store.put_checks import (
     check_as_stored,
     number_batch,
 )
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.queue_folders import queue_folders
 from embedded_broker.store.queue_names import QueueNameError
+from embedded_broker.store.queue_recovery import NOT_QUEUED
 from embedded_broker.store.recovery import Opening, StoreRecovery, recover
-from embedded_broker.store.run import Arrivals, MessageRun
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
@@ -129,7 +129,7 @@ class MessageStore(StoreReader):
         self.problems: list[str] = []
         """What was wrong with files of the store when it was opened, a line each."""
         self._limits = PullLimits(1, 1)
-        self.judging = Judging()
+        self.filter_budget = FilterBudget()
         self.body_size_max = 0
         """The largest body in bytes (``maxMessageSize``)."""
         self._read_settings()

@@ -17,9 +17,9 @@ from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.batch_queue import BATCH_ENTRY_SIZE, BatchConsumeQueue
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
-from embedded_broker.store.judging import Filter, Judging, Unjudged
-from embedded_broker.store.placing import NOT_QUEUED
-from embedded_broker.store.side_files import ways_out
+from embedded_broker.store.damaged_folder import ways_out
+from embedded_broker.store.filter_budget import Filter, FilterBudget, Unjudged
+from embedded_broker.store.queue_recovery import NOT_QUEUED
 from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
 from rocketmq_py.protocol.properties import decode_properties
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
@@ -94,7 +94,7 @@ def read_queue(
     max_count: int,
     wanted: Filter | None,
     limits: PullLimits,
-    judging: Judging,
+    filter_budget: FilterBudget,
     *,
     max_bytes: int | None,
 ) -> GetResult:
@@ -127,9 +127,9 @@ def read_queue(
         return found
     if isinstance(queue, BatchConsumeQueue):
         last = offset + max(FILTER_BYTES_MAX // BATCH_ENTRY_SIZE, max_count)
-        return _walk_batches(log, queue, offset, last, most, bytes_max, wanted, judging)
+        return _walk_batches(log, queue, offset, last, most, bytes_max, wanted, filter_budget)
     last = offset + min(max(FILTER_BYTES_MAX // ENTRY_SIZE, max_count), WALK_MAX)
-    return _walk(log, queue, offset, last, most, bytes_max, wanted, judging)
+    return _walk(log, queue, offset, last, most, bytes_max, wanted, filter_budget)
 
 
 def _walk(
@@ -140,7 +140,7 @@ def _walk(
     most: int,
     bytes_max: int,
     wanted: Filter | None,
-    judging: Judging,
+    filter_budget: FilterBudget,
 ) -> GetResult:
     """Look at entries from ``offset`` to before ``last``, one by one, until enough are wanted."""
     low, high = queue.min_offset, queue.max_offset
@@ -153,7 +153,7 @@ def _walk(
     codes = None if wanted is None else wanted.codes
     judge = wanted if wanted is not None and wanted.reads_properties else None
     if judge is not None:
-        judging.begin()
+        filter_budget.begin()
     for at, size, code in queue.file_entries(offset):
         if offset >= last or (count and (count >= most or total + size > bytes_max)):
             break
@@ -169,7 +169,7 @@ def _walk(
             continue
         if judge is not None:
             try:
-                is_left_out = not judging.is_wanted(judge, (at, size, code), log)
+                is_left_out = not filter_budget.is_wanted(judge, (at, size, code), log)
             except Unjudged:
                 offset -= 1
                 if offset == first:
@@ -205,7 +205,7 @@ def _walk_batches(
     most: int,
     bytes_max: int,
     wanted: Filter | None,
-    judging: Judging,
+    filter_budget: FilterBudget,
 ) -> GetResult:
     """Do the same for a queue of batches, from the one that holds ``offset`` on.
 
@@ -220,7 +220,7 @@ def _walk_batches(
     codes = None if wanted is None else wanted.codes
     judge = wanted if wanted is not None and wanted.reads_properties else None
     if judge is not None:
-        judging.begin()
+        filter_budget.begin()
     for first, messages, entry in queue.file_batches(offset):
         at, size, code = entry
         if first >= last or (count and (count + messages > most or total + size > bytes_max)):
@@ -236,7 +236,7 @@ def _walk_batches(
         is_left_out = at < log.checked_from and not _is_sound(log, queue, first, entry)
         if judge is not None and not is_left_out:
             try:
-                is_left_out = not judging.is_wanted(judge, entry, log)
+                is_left_out = not filter_budget.is_wanted(judge, entry, log)
             except Unjudged:
                 offset = first
                 if first <= begin:

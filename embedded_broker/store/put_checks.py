@@ -2,14 +2,14 @@
 
 Answers: why a put is refused, with value, limit and setting. Must not know: where messages lie.
 After ``HookUtils`` and ``DefaultMessageStore``. Read on: ``message_store.py``, which asks, and
-``inner.py`` for what a hook is.
+``put_values.py`` for what a hook is.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from embedded_broker.store.consume_queue import ConsumeQueue
-from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.queue_names import queue_problem
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
 from rocketmq_py.protocol.names import is_retry_topic

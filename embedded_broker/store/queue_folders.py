@@ -8,9 +8,9 @@ out, and else refused. Must not know: what lies in the files. Read on: `queue_na
 from collections.abc import Iterator
 
 from embedded_broker.errors import StoreDamagedError
+from embedded_broker.store.damaged_folder import set_aside, ways_out
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.queue_names import name_problem, number_of, queue_problem
-from embedded_broker.store.side_files import set_aside, ways_out
 
 
 def queue_folders(

@@ -23,9 +23,9 @@ from embedded_broker.store.damage import (
     leave_out,
     name_of,
 )
+from embedded_broker.store.damaged_folder import ways_out
 from embedded_broker.store.disk_health import Undone
-from embedded_broker.store.placing import NOT_QUEUED, EntriesMissing, Placing
-from embedded_broker.store.side_files import ways_out
+from embedded_broker.store.queue_recovery import NOT_QUEUED, EntriesMissing, QueueRecovery
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
@@ -95,7 +95,7 @@ def recover(
     log.files.load(mended=opening.problems if opening.skip_damage else None)
     _look_for_lost_begin(log, queues, checkpoint, opening)
     for start in _starts(log, queues, checkpoint, opening):
-        placing = Placing(
+        placing = QueueRecovery(
             queues,
             queue_for,
             batch_queue_for,
@@ -296,7 +296,7 @@ def _look_for_lost_end(
 class _Reader:
     """One pass over the log from ``start``; ``end`` is where it stopped."""
 
-    def __init__(self, log: CommitLog, placing: Placing, start: int) -> None:
+    def __init__(self, log: CommitLog, placing: QueueRecovery, start: int) -> None:
         self.start = self.end = start
         self.count = 0
         self.last_store_timestamp = 0

@@ -1,4 +1,4 @@
-"""Retention: which files of the commit log are old enough to go, or must go to make room.
+"""Retention rules: which files of the commit log are old enough to go, or must go to make room.
 
 Answers: up to which offset everything is older than ``fileReservedTime`` hours, and whether old
 files are removed now: at this hour, or because the disk is too full. Of a store in memory: how much

@@ -11,8 +11,8 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.batch_queue import BatchConsumeQueue, batch_queue_of
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.store.filter_budget import Filter, FilterBudget
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.judging import Filter, Judging
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import (
     ANSWER_BYTES_MAX,
@@ -42,7 +42,7 @@ class StoreReader:
     log: CommitLog
     index: KeyIndex | None
     queues: dict[tuple[str, int], ConsumeQueue]
-    judging: Judging
+    filter_budget: FilterBudget
     _limits: PullLimits
     takes_batches: Callable[[str], bool]
     """Whether a topic is a BatchCQ topic: asked when one of its queues is made."""
@@ -73,7 +73,7 @@ class StoreReader:
             max_count,
             wanted,
             self._limits,
-            self.judging,
+            self.filter_budget,
             max_bytes=max_bytes,
         )
 

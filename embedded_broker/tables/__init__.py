@@ -1,1 +1,1 @@
-"""What is configured and who is connected: topics, groups, clients, offsets, and their files."""
+"""Tables of what is configured and who is connected: topics, groups, clients, offsets."""

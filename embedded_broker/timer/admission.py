@@ -19,7 +19,7 @@ from typing import Final
 
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.request import delete_key
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import (
@@ -84,7 +84,7 @@ def strip_client_properties(
 
 
 class Admission:
-    """The third put hook; see `embedded_broker.store.inner.PutHook`.
+    """The third put hook; see `embedded_broker.store.put_values.PutHook`.
 
     `slot_num` gives the live estimate of a wheel slot, for flow control; `random` decides in its
     grey band. A broker that does not know timer messages (a 4.9 profile) clears

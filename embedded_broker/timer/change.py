@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Final
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.inner import InnerMessage, PutStatus
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage, PutStatus
 from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.recall import PendingCopy, mark_message
 from embedded_broker.timer.request import victim_root

@@ -25,8 +25,8 @@ from attrs import define
 from embedded_broker.clocks.timeline import Deadline
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.commit_log import CommitLog
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 from embedded_broker.timer.request import source_offset
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop, decode_properties

@@ -16,7 +16,7 @@ from typing import Protocol
 from embedded_broker.clocks.timeline import Budget, Deadline
 from embedded_broker.errors import StoreError
 from embedded_broker.store.flush import FlushWork
-from embedded_broker.store.run import Arrivals
+from embedded_broker.store.message_run import Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.change import Changes
 from embedded_broker.timer.delivery import RetryWait
@@ -24,8 +24,8 @@ from embedded_broker.timer.listing import Pending, Walk, Wanted
 from embedded_broker.timer.metrics import Distribution, TimerMetrics
 from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome, TimerRecovery
 from embedded_broker.timer.recall import UnsettledMarks
-from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.stage import EngineState, FlushStage, Stage
+from embedded_broker.timer.timer_run import TimerRuns
 from embedded_broker.timer.upkeep import Upkeep
 from rocketmq_py.clock import Clock
 from rocketmq_py.logs import get_logger

@@ -6,9 +6,10 @@ of waiting messages, and one walk goes through any of them. A listing never chan
 at. It is made in turns, so that the door is never held for long: `Walk.step` under the door, until
 `Walk.done`.
 
-Read on: `waiting.py` for the index; `wheel/listing.py`, `slices/listing.py`, `levels/listing.py`
-and, for files that no broker has open, `embedded_broker/inspector/columns.py` for the sources; for
-who asks, `embedded_broker/api/views/timers.py` and `embedded_broker/inspector/report.py`.
+Read on: `waiting_index.py` for the index; `wheel/listing.py`, `slices/listing.py`,
+`levels/listing.py` and, for files that no broker has open, `embedded_broker/inspector/columns.py`
+for the sources; for who asks, `embedded_broker/api/views/timers.py` and
+`embedded_broker/inspector/report.py`.
 """
 
 from abc import ABC, abstractmethod

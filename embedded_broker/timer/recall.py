@@ -1,4 +1,4 @@
-"""Recall of a pending timer.
+"""Recall handles and delete marks: which handle is valid, and what is stored to recall a timer.
 
 Answers: which timers of an id wait, which of them a recall hits, and what the delete mark looks
 like that removes them: a message of the engine's topic that goes to the slot of its victim and
@@ -14,8 +14,8 @@ Read on: `rocketmq_py/protocol/handles.py` for the handle, `wheel/change.py` and
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.request import (
     TimerRequest,

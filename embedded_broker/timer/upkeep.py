@@ -1,4 +1,4 @@
-"""Upkeep of an engine: revise counts, remove old log files, say how far it is.
+"""Upkeep of a timer engine: its counts are revised, old log files removed, its progress logged.
 
 Answers: which of it is due, and what it costs under the door. Must not know: who calls: times are
 given, `embedded_broker/lifecycle/node.py` asks on the session clock. After

@@ -27,7 +27,7 @@ from embedded_broker.core.guards import Asked
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.requests import Request
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl
 from rocketmq_py.protocol import signing
 from rocketmq_py.protocol.codes import RequestCode, SerializeType

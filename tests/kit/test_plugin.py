@@ -682,7 +682,7 @@ def test_a_scope_that_is_right_imports_no_broker(
 import sys
 
 def pytest_unconfigure():
-    print("imported:", "embedded_broker.kit.run" in sys.modules)
+    print("imported:", "embedded_broker.kit.pytest_run" in sys.modules)
 """)
     result = run_kit("", "-p", "no:hypothesispytest", separate=True)
     result.stdout.fnmatch_lines(["imported: False"])

@@ -93,7 +93,7 @@ STORE = (
         "                and (trusted or found[2] == tags_code)",
         "                and (trusted or found[2] != 0)",
         "store/test_consume_queue",
-        "store/test_placing",
+        "store/test_queue_recovery",
         "store/test_recovery",
     ),
     _mutant(
@@ -122,12 +122,12 @@ STORE = (
         "        return first <= end_ms and begin_ms <= max(first, last)",
     ),
     _mutant(
-        "store/judging",
+        "store/filter_budget",
         "        if self.left < 0:",
         "        if self.left < -1_000_000:",
     ),
     _mutant(
-        "store/judging",
+        "store/filter_budget",
         '        self.room.take(LOOK_COST + len(value or ""))',
         "        self.room.take(0)",
     ),
@@ -164,12 +164,12 @@ STORE = (
         "        if used > self.pressed_at:",
     ),
     _mutant(
-        "store/placing",
+        "store/queue_recovery",
         "        if number * _RECORD_LEAST > offset and not self._may_have(parts):",
         "        if False:",
     ),
     _mutant(
-        "store/placing",
+        "store/queue_recovery",
         "        if holder and holder[0] > offset and self._holds_its_own(log, queue, one.number):",
         "        if False:",
     ),

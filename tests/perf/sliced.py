@@ -19,8 +19,8 @@ from pathlib import Path
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.directory_fs import DirectoryFileSystem
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.slices.engine import SlicedTimerStore
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, figure, keep

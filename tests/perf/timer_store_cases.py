@@ -25,7 +25,7 @@ from embedded_broker.api.views.timers import PendingTimer
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.requests import Connection
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.wheel.timer_log import RECORD_SIZE
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.mapped_file import MappedFileQueue
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.protocol.message_codec import decode_record
 from tests.unit.embedded_broker.store.store_tools import delete_before, new_store
 

@@ -1,4 +1,4 @@
-"""What a test sees of a broker: topics, messages, timers, groups; and sends without a client.
+"""Views of a broker for tests: topics, messages, timers, groups; and sends without a client.
 
 A view holds no state: every look enters the door, for at most a few milliseconds at a time.
 """

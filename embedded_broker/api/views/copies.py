@@ -1,4 +1,4 @@
-"""Which records are the same message: as it was accepted, while it waits, and as it was delivered.
+"""Records of one message: as it was accepted, while it waits, and as it was delivered.
 
 Answers: how the records with one id belong together. A delayed message has a record where it waits,
 one more for every hop of a long delay, and one in its topic; a message that a consumer could not

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from embedded_broker.lifecycle.serving import GrpcFace
+from embedded_broker.lifecycle.grpc_serving import GrpcFace
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.bodies.heartbeat import CONSUME_PASSIVELY
 

@@ -1,4 +1,4 @@
-"""What a test names when it looks at a broker: topics and ids.
+"""Names in a test's questions: which topic or message is meant, and what a typo is told.
 
 Answers: how a name or an id that a test passes is turned into the thing it means, and what is said
 when there is none. Must not know: what the caller wants to see of it. Read on: ``topics.py``,

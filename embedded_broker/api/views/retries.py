@@ -1,4 +1,4 @@
-"""What a group will get again: messages that it failed to handle.
+"""Retries of a group: messages that it failed to handle and will get again.
 
 Answers: which retries of a group wait for their time, and which are in its retry topic. They are
 found where they lie: in the queues of the delay levels, in the timer engine when levels are routed

@@ -15,8 +15,8 @@ from attrs import frozen
 from embedded_broker.api.views.groups import GroupsView
 from embedded_broker.api.views.lookup import PartsSource, described
 from embedded_broker.api.views.messages import StoredMessage
-from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason
+from embedded_broker.core.send_values import Incoming, Terms
 from embedded_broker.errors import BrokerStateError, MessageNotFound
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.code_meanings import code_for

@@ -14,7 +14,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from embedded_broker.clocks.session import SessionTimer
-from embedded_broker.core.calls import ClientCalls, GroupChanged
+from embedded_broker.core.client_calls import ClientCalls, GroupChanged
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.guards import Action, Caller
 from embedded_broker.core.refusals import Reason, Refused

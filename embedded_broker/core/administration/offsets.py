@@ -12,9 +12,9 @@ from typing import Final
 
 from attrs import define, frozen
 
-from embedded_broker.core.calls import ClientCalls, ResetOffsets
+from embedded_broker.core.broker_stats import GROUP_GET_NUMS, TOPIC_PUT_NUMS, BrokerStats
+from embedded_broker.core.client_calls import ClientCalls, ResetOffsets
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.figures import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Figures
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.offsets.table import NOT_STORED, offset_problem
@@ -54,7 +54,7 @@ class GroupOffsets:
     _env: Environment
     _tables: Tables
     _calls: ClientCalls
-    _figures: Figures
+    _figures: BrokerStats
     _wake: Callable[[str, str, int], None]
 
     # -- queues -----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 RocketMQ's AdminBrokerProcessor.callConsumer and Broker2Client.getConsumeStatus: the broker finds
 the connection of a member, hands the question on, and the answer back. Must not know: requests.
-Read on: `core/calls.py`.
+Read on: `core/client_calls.py`.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define, frozen
 
-from embedded_broker.core.calls import (
+from embedded_broker.core.client_calls import (
     CLIENT_WAIT_MS,
     Answer,
     Call,

@@ -1,4 +1,4 @@
-"""Settings of a running broker: how topics, groups and options are changed.
+"""Changes of topics, groups and options of a running broker.
 
 Answers: what is refused, and in which words. The rules are those of RocketMQ's
 AdminBrokerProcessor; but a real broker accepts any option, while here an unknown one, a bad value,

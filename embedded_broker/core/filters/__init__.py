@@ -1,9 +1,9 @@
 """Message filters: which messages a subscription wants.
 
 Answers: how an expression becomes a filter, for each type of expression there is. What a filter is
-asked stands in ``embedded_broker/store/judging.py`` (``Filter``). To add a type: a module beside
-``tags.py`` with a class of filters and its maker, and a line in ``Filters.makers``. Must not know:
-queues, who subscribes, long polling.
+asked stands in ``embedded_broker/store/filter_budget.py`` (``Filter``). To add a type: a module
+beside ``tags.py`` with a class of filters and its maker, and a line in ``Filters.makers``. Must not
+know: queues, who subscribes, long polling.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from typing import Final
 from embedded_broker.core.filters.sql import SQL92, SqlFilter, sql_filter
 from embedded_broker.core.filters.tags import NO_TAG, TagFilter, tag_filter
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.store.judging import Filter
+from embedded_broker.store.filter_budget import Filter
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.heartbeat import TAG
 

@@ -11,7 +11,7 @@ from attrs import define, field
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.ordered import OrderedPops
-from embedded_broker.core.pop.pops import Notice, Pop, Popped
+from embedded_broker.core.pop.pop_values import Notice, Pop, Popped
 from embedded_broker.core.pop.queue_order import QueueOrder, place_of
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.waiters import Waiter, Waiters

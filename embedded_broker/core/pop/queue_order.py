@@ -9,7 +9,7 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.core.pop.pop_values import Pop, Popped
 from embedded_broker.core.waiters import Waiters
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.topics import TopicConfig

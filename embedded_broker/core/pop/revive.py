@@ -34,8 +34,8 @@ from embedded_broker.core.pop.revive_log import (
 )
 from embedded_broker.core.put_reasons import reason_of
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.store.inner import InnerMessage, PutResult
-from embedded_broker.store.run import Arrivals
+from embedded_broker.store.message_run import Arrivals
+from embedded_broker.store.put_values import InnerMessage, PutResult
 from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.offsets.table import NOT_STORED
 from embedded_broker.tables.peer import Peer

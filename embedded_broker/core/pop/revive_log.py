@@ -11,7 +11,7 @@ Read on: `revive.py`.
 from typing import Final, NamedTuple
 
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.pop import Ack, CheckPoint
 from rocketmq_py.protocol.message_codec import MessageRecord

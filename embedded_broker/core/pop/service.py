@@ -1,4 +1,4 @@
-"""Pops: messages of any queue, hidden from the group until they are acked or come back.
+"""Pop service: messages of any queue, hidden from the group until they are acked or come back.
 
 RocketMQ's PopMessageProcessor. A pop walks the queues of a topic, beginning anywhere, and in a
 fifth of the cases what came back first; else that fills up (`queue_order.py`). Each queue that
@@ -13,12 +13,12 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.core.background_filters import BackgroundFilters
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.filters import Filter, Filters, Unmade
-from embedded_broker.core.outside import Outside
 from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.ordered import OrderedPops
-from embedded_broker.core.pop.pops import Pop, Popped, Reply
+from embedded_broker.core.pop.pop_values import Pop, Popped, Reply
 from embedded_broker.core.pop.queue_order import QueueOrder, place_of
 from embedded_broker.core.pop.records import order_counts, queue_offsets, renamed, split
 from embedded_broker.core.pop.revive import ReviveService
@@ -26,7 +26,7 @@ from embedded_broker.core.pop.revive_log import PopKey, check_invisible
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
-from embedded_broker.store.judging import Unjudged
+from embedded_broker.store.filter_budget import Unjudged
 from embedded_broker.store.pull import WRONG_OFFSET, GetResult, GetStatus
 from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.offsets.orders import OrderBlock, spans_of
@@ -53,7 +53,7 @@ class PopService:
     _checks: PopChecks
     _places: QueueOrder
     _filters: Filters
-    _outside: Outside
+    _outside: BackgroundFilters
     waiters: Waiters
     revive: ReviveService
     ordered: OrderedPops
@@ -304,7 +304,11 @@ class PopService:
             else:
                 outcome, _ = self._look(pop)
                 for _ in range(LOOKS_AT_ONCE):
-                    if outcome.count or not outcome.has_passed or self._env.store.judging.is_over:
+                    if (
+                        outcome.count
+                        or not outcome.has_passed
+                        or self._env.store.filter_budget.is_over
+                    ):
                         break
                     outcome, _ = self._look(pop)
                 if not outcome.count and not is_over:

@@ -16,7 +16,7 @@ from typing import Final
 
 from attrs import evolve
 
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.store.queue_names import destination
 from rocketmq_py.protocol.message_codec import MessageRecord, encode_neighbours
 from rocketmq_py.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC

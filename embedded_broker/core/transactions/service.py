@@ -25,7 +25,7 @@ from attrs import define, field
 
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
-from embedded_broker.core.calls import CheckTransaction, ClientCalls
+from embedded_broker.core.client_calls import CheckTransaction, ClientCalls
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Histogram
@@ -41,9 +41,9 @@ from embedded_broker.core.transactions.half import (
     replaced_offset,
     resumed,
 )
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.message_run import Arrival, Arrivals
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.queue_names import destination
-from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.logs import get_logger

@@ -1,1 +1,1 @@
-"""What the calls of clients do, a module for each family: read outside the door, handled inside."""
+"""Calls of gRPC clients, a module for each family: read outside the door, handled inside."""

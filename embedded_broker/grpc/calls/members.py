@@ -10,8 +10,13 @@ from typing import Any, Final
 
 from attrs import define
 
-from embedded_broker.core.calls import Answer, CheckTransaction, ConsumeDirectly, TellRunningInfo
-from embedded_broker.core.calls import Call as Question
+from embedded_broker.core.client_calls import (
+    Answer,
+    CheckTransaction,
+    ConsumeDirectly,
+    TellRunningInfo,
+)
+from embedded_broker.core.client_calls import Call as Question
 from embedded_broker.core.guards import Action, Caller, Resource, group_resource, topic_resource
 from embedded_broker.core.retry_policies import Growing, retry_policy
 from embedded_broker.door import Door
@@ -343,7 +348,7 @@ def _nothing() -> None:
 
 @define(eq=False)
 class ClientWire:
-    """Brings the questions of one broker to gRPC clients; a ``core.calls.Wire``."""
+    """Brings the questions of one broker to gRPC clients; a ``core.client_calls.Wire``."""
 
     _endpoint: GrpcEndpoint
     _names: Names

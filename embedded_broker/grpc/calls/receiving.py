@@ -13,7 +13,7 @@ from attrs import define, frozen
 
 from embedded_broker.core.guards import Action, group_resource, topic_resource
 from embedded_broker.core.pop.acks import Hidden
-from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.core.pop.pop_values import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.retries import SentBack
 from embedded_broker.grpc.broker_services import BrokerServices

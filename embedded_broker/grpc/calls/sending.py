@@ -13,8 +13,8 @@ from typing import Any, Final
 from attrs import define, field
 
 from embedded_broker.core.guards import Action, topic_resource
-from embedded_broker.core.incoming import Incoming, Outcome, Terms
 from embedded_broker.core.refusals import Reason
+from embedded_broker.core.send_values import Incoming, Outcome, Terms
 from embedded_broker.core.transactions.ending import NOT_FOUND, Ending
 from embedded_broker.grpc.broker_services import BrokerServices
 from embedded_broker.grpc.call import Asked, Call

@@ -4,7 +4,7 @@
 module                requests
 ====================  ===================================================
 send_message          310, 10, 320 (what is accepted: core/produce)
-reply_message         324, 325 (the push 326: core/calls)
+reply_message         324, 325 (the push 326: core/client_calls)
 follow_ups            36, 37, 323, 370 (half messages and 39: the room `core/transactions/`)
 pull_message          11, 361 (what a pull gets: core/consume)
 pop_message           200050, 200052, 200054, 200055 (what a pop gets: core/pop/)
@@ -14,7 +14,7 @@ client_manage         34, 35, 46, 38, 14, 15
 query_message         12, 33
 topics_and_groups     17, 18, 21, 215, 305, 306, 316, 329, 351; 200, 201, 207, 225, 352, 353
 consumption           43, 300, 303, 308, 314, 317, 321, 343, 345
-connections           203, 204, 328, 223, 307, 309 (221, 307, 309 to clients: core/calls)
+connections           203, 204, 328, 223, 307, 309 (221, 307, 309 to clients: core/client_calls)
 admin_broker          25, 26, 202, 208, 29 to 32, 222, 41, 42
 inspection            28, 45, 60, 61, 315
 ====================  ===================================================

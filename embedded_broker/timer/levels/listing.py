@@ -20,8 +20,8 @@ from attrs import define, field
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.store.message_run import Arrivals
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.listing import BEFORE_ALL, ListPosition, Pending, Source, Wanted
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead

@@ -22,10 +22,10 @@ from attrs import frozen
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import InnerMessage, PutResult
+from embedded_broker.store.message_run import Arrivals
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage, PutResult
 from embedded_broker.store.queue_names import destination
-from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.delivery import Bridge, LatePut, RetryWait
 from embedded_broker.timer.levels.listing import LevelSource, LevelStart, LevelTally

@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.store.inner import PutResult
+from embedded_broker.store.put_values import PutResult
 from embedded_broker.timer.delivery import LatePut
 
 LOOK_EVERY_MS: Final = 10

@@ -1,4 +1,4 @@
-"""Timers of a sliced store by id: which of them wait, and how one gets another time.
+"""Lookup of a sliced store's timers by id, and how one gets another time.
 
 Answers: which copies of an id were stored, which copy still waits, and what a moved copy looks
 like. Found through the key index of the commit log, not kept in memory. Messages that the commit
@@ -11,7 +11,7 @@ Read on: `../change.py` for the order of writing, `../recall.py` for marks and c
 
 from collections.abc import Iterator
 
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.change import Changes, moved_copy
 from embedded_broker.timer.recall import PendingCopy, copies_among, messages_with_key
 from embedded_broker.timer.request import TimerRequest

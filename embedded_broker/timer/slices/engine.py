@@ -38,8 +38,8 @@ from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.message_run import Arrival, Arrivals
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.delivery import DISK_RETRY_MS, Release
@@ -49,7 +49,6 @@ from embedded_broker.timer.metrics import Distribution
 from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import UnsettledMarks
 from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
-from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.slices.advance import SliceAdvance
 from embedded_broker.timer.slices.change import SliceChanges, find_copies
 from embedded_broker.timer.slices.dcommit_log import folder_of
@@ -65,6 +64,7 @@ from embedded_broker.timer.slices.roles import follow, step_down, take_over
 from embedded_broker.timer.slices.state import SliceNeededOffsets, SliceRole, SliceState
 from embedded_broker.timer.slices.upkeep import SliceUpkeep, distances, recount
 from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.timer_run import TimerRuns
 from rocketmq_py.clock import Clock
 from rocketmq_py.logs import get_logger
 

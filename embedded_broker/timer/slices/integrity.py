@@ -23,7 +23,7 @@ from attrs import define, field
 
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN
-from embedded_broker.store.side_files import keep_copy, set_aside, ways_out
+from embedded_broker.store.damaged_folder import keep_copy, set_aside, ways_out
 from embedded_broker.timer.slices.dcommit_log import (
     DCommitLog,
     SliceFile,

@@ -2,10 +2,9 @@
 
 Answers: which timers come next after a given place, without changing anything. They are walked
 slice by slice and second by second. A slice that is not in memory is read once, in turns, and an
-index of it is kept (`../waiting.py`); what its log got since is added when somebody asks. What is
-still in the inbound queue, or late, is sorted in between.
-Time may pass between two turns: a slice that is over then is passed, for all of it has left.
-Must not know: who asks, the door.
+index of it is kept (`../waiting_index.py`); what its log got since is added when somebody asks.
+What is still in the inbound queue, or late, is sorted in between. Time may pass between two turns:
+a slice that is over then is passed, for all of it has left. Must not know: who asks, the door.
 
 Read on: `../listing.py` for what is given, `engine.py` (`pending`, `find`, `look_ahead`).
 """
@@ -29,7 +28,7 @@ from embedded_broker.timer.slices.dcommit_log import SliceLog
 from embedded_broker.timer.slices.marks import MarksByKey, MarkTable, hits_among
 from embedded_broker.timer.slices.record import SECOND_MS, Glance, glance, second_of, source_of
 from embedded_broker.timer.slices.state import Late, SliceState
-from embedded_broker.timer.waiting import WaitingIndex
+from embedded_broker.timer.waiting_index import WaitingIndex
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, RecordHead, decode_record, record_head
 

@@ -1,4 +1,4 @@
-"""What a sliced store is made of, before anything of it is read.
+"""Settings that a sliced store was made with: checked and noted before anything of it is read.
 
 Answers: where its timers arrive, how long a slice is and how large its files are. The last two
 belong to the store: a setting that is not the default and disagrees is refused. And what is noted

@@ -1,4 +1,4 @@
-"""The upkeep of the sliced engine: how many timers wait, found out from its logs.
+"""Counts of a sliced store's timers by topic, found out from its logs.
 
 Answers: the counts by topic after a stop that did not save them exactly. A recalled timer whose
 mark also waits counts no more, as while the broker ran. And how far ahead timers are, and where

@@ -4,7 +4,7 @@ Answers: what happens at once when a timer or a mark is stored, and what waits i
 nothing is behind, it enters at once; else it lies in the timer topic and a step takes it in its
 turn (`engine.py`). Must not know: releases, requests, connections.
 
-Read on: `enqueue.py` for what entering is, `timer/run.py` for timers that come together.
+Read on: `enqueue.py` for what entering is, `timer/timer_run.py` for timers that come together.
 """
 
 from functools import partial
@@ -12,12 +12,12 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
-from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.run import Arrivals
+from embedded_broker.store.message_run import Arrivals
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.recall import UnsettledMarks
 from embedded_broker.timer.request import TimerMessage, TimerRequest, parse_request, victim_root
-from embedded_broker.timer.run import TimerRun
+from embedded_broker.timer.timer_run import TimerRun
 from embedded_broker.timer.wheel.change import find_copies, keep_passed_marks, marks_in_slot
 from embedded_broker.timer.wheel.enqueue import TimerEnqueuePutService
 from embedded_broker.timer.wheel.pointers import Pointers

@@ -1,4 +1,4 @@
-"""Many due timers in one write: the inside of a release, where nobody wants to see each message.
+"""Copies of many due timers in one write, when no put hook looks at each message.
 
 Answers: what the copies of plain timers are in bytes, the same that `release.py` makes one by one,
 and what is noted when they are written. Nothing else is changed before that, so a refused write

@@ -1,4 +1,4 @@
-"""The wheel's timers by their id: which of them wait, and how they get another time.
+"""Lookup of the wheel's timers by id, and how one gets another time.
 
 Answers: which copies and marks of an id were stored, which copy still waits, and which slot a
 moved copy takes. Found through the key index of the commit log, not kept in memory. Must not know:
@@ -14,7 +14,7 @@ Read on: `timer/change.py` for the order of writing, `timer/recall.py` for marks
 
 from collections.abc import Collection, Iterator, Mapping
 
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.change import Changes, moved_copy
 from embedded_broker.timer.recall import Mark, PendingCopy, copies_among, messages_with_key
 from embedded_broker.timer.request import TimerMessage, TimerRequest, parse_request, source_offset

@@ -15,8 +15,8 @@ from zlib import crc32
 from attrs import astuple, frozen
 
 from embedded_broker.errors import StoreDamagedError, StoreError
+from embedded_broker.store.damaged_folder import set_aside
 from embedded_broker.store.fs import FileSystem, Segment
-from embedded_broker.store.side_files import set_aside
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.json_text import dumps, loads

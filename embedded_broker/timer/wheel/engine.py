@@ -41,8 +41,8 @@ from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.options import OPTIONS
 from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.message_run import Arrivals
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.delivery import DISK_RETRY_MS, Bridge, Delivery, Release
 from embedded_broker.timer.gates import Gates
@@ -50,8 +50,8 @@ from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import Distribution
 from embedded_broker.timer.outcomes import TimerProgress, TimerRecovery
 from embedded_broker.timer.request import TimerMessage
-from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.timer_run import TimerRuns
 from embedded_broker.timer.wheel.arrivals import WheelArrivals
 from embedded_broker.timer.wheel.change import WheelChanges
 from embedded_broker.timer.wheel.checkpoint import TimerMeta

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
 from embedded_broker.timer.request import TimerMessage, topic_hash
-from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.timer_run import TimerRun
 from embedded_broker.timer.wheel.change import keep_passed_marks
 from embedded_broker.timer.wheel.due_heap import EntryKind, Waiting
 from embedded_broker.timer.wheel.slots import NO_SLOT, Slot

@@ -1,7 +1,7 @@
 """The timers of the wheel in the order in which they are due.
 
 Answers: which timers come next after a given place, without changing anything. Must not know: who
-asks, the door. An index (`timer/waiting.py`) is made when somebody asks, and kept:
+asks, the door. An index (`timer/waiting_index.py`) is made when somebody asks, and kept:
 
 * It begins with what is in memory (`due_heap.py`). Then slots are read, the earliest first, as far
   as a page reaches: a timer never lies behind the slot after its own, so what is due before the
@@ -25,7 +25,7 @@ from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.listing import NEVER_MS, Pending, Source, Walk, Wanted, first_stored_ms
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, is_rootless, parse_request
-from embedded_broker.timer.waiting import WaitingIndex
+from embedded_broker.timer.waiting_index import WaitingIndex
 from embedded_broker.timer.wheel.change import find_copies, marked_by
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
 from embedded_broker.timer.wheel.due_heap import Entry, EntryKind

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from embedded_broker.errors import StoreDamagedError
-from embedded_broker.store.side_files import ways_out
+from embedded_broker.store.damaged_folder import ways_out
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, released_since
 from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import Mark

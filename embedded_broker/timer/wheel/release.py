@@ -1,4 +1,4 @@
-"""Release: what is due goes into its topic, or hops back into the timer topic.
+"""Release of one due timer: it goes into its topic, or hops back into the timer topic.
 
 Answers: what a delivered and a rolled copy look like, and when a mark removes a message instead.
 Must not know: slots and files. After `TimerDequeuePutMessageService` and `convert` of the original.
@@ -15,7 +15,7 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.copies import stored_parts
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.delivery import Delivery, Release, released_copy
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, is_rootless

@@ -20,8 +20,8 @@ from zlib import crc32
 from attrs import frozen
 
 from embedded_broker.errors import StoreDamagedError
+from embedded_broker.store.damaged_folder import set_aside, ways_out
 from embedded_broker.store.fs import FileSystem, Segment
-from embedded_broker.store.side_files import set_aside, ways_out
 
 SLOT_SIZE: Final = 32
 SLOTS_DEFAULT: Final = 7 * 86_400

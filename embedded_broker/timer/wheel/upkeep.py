@@ -1,4 +1,4 @@
-"""Upkeep of the wheel: how many timers wait, found out from the files.
+"""Counts of the wheel's timers by topic, found out from the files; and which files may go.
 
 Answers: the counts by topic after a stop that did not save them exactly, or for a second look
 while the broker runs; then the loaded slots are what the due heap holds. A recalled timer whose

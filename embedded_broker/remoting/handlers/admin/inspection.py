@@ -13,8 +13,8 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.core.broker_stats import BrokerStats
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.figures import Figures
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics, Totals
 from embedded_broker.remoting.endpoint import Endpoint
@@ -61,7 +61,7 @@ class InspectionProcessor:
     _timers: TimerEngine
     _levels: ScheduleMessageService
     _statistics: Statistics
-    _figures: Figures
+    _figures: BrokerStats
     _boot_ms: int = field(init=False)
 
     @_boot_ms.default

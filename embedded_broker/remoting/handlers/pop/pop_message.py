@@ -13,7 +13,7 @@ from embedded_broker.clocks.session import Session
 from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.guards import Action
 from embedded_broker.core.pop.peeks import Peeks
-from embedded_broker.core.pop.pops import Notice, Pop, Popped
+from embedded_broker.core.pop.pop_values import Notice, Pop, Popped
 from embedded_broker.core.pop.service import PopService
 from embedded_broker.core.refusals import Refused
 from embedded_broker.remoting.endpoint import Endpoint

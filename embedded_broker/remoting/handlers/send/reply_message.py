@@ -11,9 +11,9 @@ from functools import partial
 from attrs import define
 
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.replies import Replies
+from embedded_broker.core.send_values import Incoming, Outcome
 from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.handlers.send.send_header import terms_of

@@ -7,7 +7,7 @@ becomes of the message. Read on: ``send_message.py``.
 
 from typing import Final
 
-from embedded_broker.core.incoming import Incoming, Terms
+from embedded_broker.core.send_values import Incoming, Terms
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import MQVersion, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand

@@ -12,8 +12,8 @@ from typing import Final
 from attrs import define, field
 
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.produce import Produce
+from embedded_broker.core.send_values import Incoming, Outcome
 from embedded_broker.remoting.answer_patterns import AnswerPattern
 from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.endpoint import Endpoint

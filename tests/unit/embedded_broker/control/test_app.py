@@ -12,7 +12,7 @@ import pytest
 from embedded_broker import EmbeddedBroker
 from embedded_broker.control import app as app_module
 from embedded_broker.control.app import BODY_MAX, make_app
-from embedded_broker.control.calls import ThreadCalls, TooManyCalls
+from embedded_broker.control.thread_calls import ThreadCalls, TooManyCalls
 from tests.unit.embedded_broker.control.http_peer import HttpPeer
 
 JSON = {"Content-Type": "application/json"}

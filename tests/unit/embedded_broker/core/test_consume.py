@@ -12,8 +12,8 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.consume_queue import Entry
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.pull import GetStatus
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.message_codec import decode_records

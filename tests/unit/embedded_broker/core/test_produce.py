@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.incoming import Incoming, Outcome, Terms
 from embedded_broker.core.refusals import Reason
+from embedded_broker.core.send_values import Incoming, Outcome, Terms
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC

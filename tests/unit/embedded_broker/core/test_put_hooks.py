@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker import DoorReentryError, EmbeddedBroker, VirtualClock
 from embedded_broker.core.put_hooks import PutHooks
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutStatus
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.errors import ConfigError, MQBrokerException
 from rocketmq_py.protocol.codes import ResponseCode

@@ -9,7 +9,7 @@ from embedded_broker.core.refusals import Reason
 from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import PROFILES
-from embedded_broker.store.inner import PutResult, PutStatus
+from embedded_broker.store.put_values import PutResult, PutStatus
 from rocketmq_py.protocol.codes import SEND_RESPONSE_STORED
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.recalls import Recalls
 from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.send_values import Incoming, Terms
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.conftest import StartBroker

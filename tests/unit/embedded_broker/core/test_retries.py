@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.retries import Retries, SentBack
+from embedded_broker.core.send_values import Incoming, Terms
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig

@@ -9,8 +9,8 @@ from attrs import define, field
 from embedded_broker import EmbeddedBroker
 from embedded_broker.core.consume import Pull, Pulled
 from embedded_broker.core.guards import Action, Asked, Resource, ResourceKind
-from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.send_values import Incoming, Terms
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.message_codec import decode_records
 from rocketmq_py.protocol.properties import encode_properties

@@ -9,9 +9,9 @@ import pytest
 
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
+from embedded_broker.core.send_values import Incoming, Terms
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, find_profile

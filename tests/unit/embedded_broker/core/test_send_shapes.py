@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.send_shapes import SHAPES_MAX
+from embedded_broker.core.send_values import Incoming, Terms
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.handlers.send.send_header import SendHeader
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.incoming import Incoming, Terms
+from embedded_broker.core.send_values import Incoming, Terms
 from embedded_broker.grpc.schema import ClientType
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.rpc import Rpc

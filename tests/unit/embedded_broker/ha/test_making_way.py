@@ -11,7 +11,7 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.ha.escape import EscapeBridge
-from embedded_broker.store.inner import InnerMessage, PutResult
+from embedded_broker.store.put_values import InnerMessage, PutResult
 from embedded_broker.timer.outcomes import TimerProgress
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from tests.unit.embedded_broker.ha.acting_group import Group, Groups

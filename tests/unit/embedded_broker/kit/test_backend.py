@@ -7,7 +7,7 @@ from typing import Self
 import pytest
 
 from embedded_broker.kit.backend import Ability, Backend, BackendError, BackendSpec, parse_backend
-from embedded_broker.kit.remote import RemoteBench
+from embedded_broker.kit.remote import RemoteFixtureBroker
 from rocketmq_py.errors import ConfigError
 
 
@@ -89,13 +89,13 @@ class Making(Bare):
 
 def test_in_strict_mode_only_topics_of_a_group_are_made_on_a_broker_that_is_reached() -> None:
     backend = Making()
-    bench = RemoteBench(backend, strict=True, patience_s=1)
+    bench = RemoteFixtureBroker(backend, strict=True, patience_s=1)
     for topic in ("Orders", "%DLQ%billing"):
         bench.ready_topic(topic)
     assert backend.made == [("%DLQ%billing", 1)]
-    RemoteBench(backend, strict=False, patience_s=1).ready_topic("Orders")
+    RemoteFixtureBroker(backend, strict=False, patience_s=1).ready_topic("Orders")
     assert backend.made[1:] == [("Orders", 4)]
-    RemoteBench(Bare(), strict=False, patience_s=1).ready_topic("%DLQ%billing")
+    RemoteFixtureBroker(Bare(), strict=False, patience_s=1).ready_topic("%DLQ%billing")
 
 
 def test_a_broker_says_what_it_lacks_and_stops_at_the_end_of_its_block() -> None:

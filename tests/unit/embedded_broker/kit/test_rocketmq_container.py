@@ -18,8 +18,8 @@ from embedded_broker import EmbeddedBroker
 from embedded_broker.containers import BrokerRegistered, RocketMQContainer
 from embedded_broker.kit.backend import Ability, BackendError
 from embedded_broker.kit.container import ContainerBackend
+from embedded_broker.kit.pytest_run import PytestRun, run_options
 from embedded_broker.kit.rocketmq_container import BROKER_CONF, GO
-from embedded_broker.kit.run import PytestRun, run_options
 
 
 @define

@@ -13,7 +13,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from embedded_broker.core.consume import Pull
-from embedded_broker.core.incoming import Incoming
+from embedded_broker.core.send_values import Incoming
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store import memory_budget
 from embedded_broker.store.memory_budget import EACH_MIN

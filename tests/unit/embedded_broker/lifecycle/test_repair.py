@@ -10,9 +10,9 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.errors import StoreError, StoreLockedError
 from embedded_broker.lifecycle.repair import open_without_damage, repair_store
+from embedded_broker.store.damaged_folder import DAMAGED_FOLDER
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.memory_fs import MemoryFileSystem
-from embedded_broker.store.side_files import DAMAGED_FOLDER
 from tests.unit.embedded_broker.timer.dying_fs import DyingFileSystem, Killed
 
 COUNT = 12

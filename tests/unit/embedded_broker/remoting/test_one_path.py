@@ -24,7 +24,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.requests import Request
 from embedded_broker.settings.profiles import ProfileName
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder

@@ -15,7 +15,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.inner import InnerMessage, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutStatus
 from embedded_broker.timer.admission import Admission
 from rocketmq_py import DefaultMQProducer, Message, MQBrokerException
 from rocketmq_py.protocol.codes import ResponseCode

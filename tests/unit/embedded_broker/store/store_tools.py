@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import Buffer, FileSystem
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.clock import Clock
 
 STORE_HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"

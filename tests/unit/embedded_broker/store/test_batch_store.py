@@ -8,11 +8,11 @@ import pytest
 
 from embedded_broker.core.filters import TagFilter
 from embedded_broker.errors import StoreDamagedError
-from embedded_broker.store.inner import InnerMessage, PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.message_run import Arrivals, MessageRun
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.pull import GetResult, GetStatus
-from embedded_broker.store.run import Arrivals, MessageRun
+from embedded_broker.store.put_values import InnerMessage, PutStatus
 from rocketmq_py.protocol.message_codec import decode_records, encode_batch
 from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
 from rocketmq_py.protocol.tag_hash import tags_code

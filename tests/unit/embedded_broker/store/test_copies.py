@@ -7,10 +7,10 @@ import pytest
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.copies import CopyBatch, stored_parts, topic_field
-from embedded_broker.store.inner import InnerMessage, PutRefusal
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
+from embedded_broker.store.message_run import Arrivals
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Arrivals
+from embedded_broker.store.put_values import InnerMessage, PutRefusal
 from rocketmq_py.clock import SystemClock
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
 from tests.records import encode_record

@@ -4,11 +4,11 @@ import pytest
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store import recovery
+from embedded_broker.store.damaged_folder import DAMAGED_FOLDER
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.inner import PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.side_files import DAMAGED_FOLDER
+from embedded_broker.store.put_values import PutStatus
 from rocketmq_py.protocol.message_codec import decode_records
 from tests.unit.embedded_broker.store.store_tools import HandClock, message, new_store
 

@@ -4,8 +4,8 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.disk_health import DiskHealth, Undone
-from embedded_broker.store.inner import PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.put_values import PutStatus
 from tests.unit.embedded_broker.store.store_tools import message, new_store
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.inner import PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
+from embedded_broker.store.put_values import PutStatus
 from tests.unit.embedded_broker.store.store_tools import message, new_store
 
 COUNT = 7

@@ -8,10 +8,10 @@ import pytest
 
 from embedded_broker.errors import StoreLockedError
 from embedded_broker.store.directory_fs import DirectoryFileSystem
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.message_run import Arrival, Arrivals
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Arrival, Arrivals
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutResult, PutStatus
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, retry_topic
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from rocketmq_py.protocol.tag_hash import tags_code

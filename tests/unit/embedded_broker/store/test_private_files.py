@@ -11,8 +11,8 @@ import pytest
 
 from embedded_broker import AuthUser, EmbeddedBroker, UserAcl
 from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.damaged_folder import set_aside
 from embedded_broker.store.directory_fs import DirectoryFileSystem
-from embedded_broker.store.side_files import set_aside
 
 USERS = "config/auth.json"
 

@@ -7,12 +7,12 @@ import pytest
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.lifecycle.repair import open_without_damage
 from embedded_broker.store.commit_log import time_problem
+from embedded_broker.store.damaged_folder import DAMAGED_FOLDER
 from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.put_values import PutStatus
 from embedded_broker.store.queue_names import destination, name_problem, queue_problem
-from embedded_broker.store.side_files import DAMAGED_FOLDER
 from rocketmq_py.clock import LATEST_MS
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.store.store_tools import message, new_store

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.store.retention import HOUR_MS, Retention
 
 START_MS = 1_700_000_000_000

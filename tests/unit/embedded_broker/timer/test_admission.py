@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.admission import (
     ROOM_FOR_TIMER_PROPERTIES,
     Admission,

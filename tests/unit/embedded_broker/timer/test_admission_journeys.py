@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker, StoredMessage, VirtualClock
-from embedded_broker.store.inner import InnerMessage, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutStatus
 from rocketmq_py import (
     DefaultMQProducer,
     DefaultMQPushConsumer,

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.inner import InnerMessage, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutStatus
 from embedded_broker.timer.change import moved_copy
 from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.request import parse_request

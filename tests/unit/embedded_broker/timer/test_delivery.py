@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from embedded_broker.clocks.timeline import Deadline
-from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.put_values import PutStatus
 from embedded_broker.timer import delivery
 from embedded_broker.timer.delivery import DONE, HOPELESS, SOON_BETTER, RetryWait, released_since
 from rocketmq_py.protocol.properties import Prop

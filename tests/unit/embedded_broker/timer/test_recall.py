@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.put_values import PutStatus
 from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.recall import check_handle, delete_message
 from embedded_broker.timer.wheel.change import find_copies

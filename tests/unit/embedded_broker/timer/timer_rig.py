@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutResult, PutStatus
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.listing import BEFORE_ALL, Pending, Wanted
 from embedded_broker.timer.outcomes import TimerRecovery

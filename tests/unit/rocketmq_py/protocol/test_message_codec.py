@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_broker.store.run import MessageRun
+from embedded_broker.store.message_run import MessageRun
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.handles import pack_host
 from rocketmq_py.protocol.message_codec import (

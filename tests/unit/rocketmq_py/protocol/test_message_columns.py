@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_broker.store.run import MessageRun, tags_codes
+from embedded_broker.store.message_run import MessageRun, tags_codes
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol import checksum, message_codec, message_columns
 from rocketmq_py.protocol.handles import pack_host

@@ -10,7 +10,7 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.api.views import Bodies
 from embedded_broker.api.views.bodies import SETTING
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.errors import BodyTooLargeError
 from rocketmq_py.protocol import message_codec
 from rocketmq_py.protocol.compression import decompress

@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, MessageState, VirtualClock
 from embedded_broker.api.views.copies import Journey, follow
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import HALF_TOPIC, TIMER_TOPIC

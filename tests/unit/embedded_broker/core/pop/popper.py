@@ -9,7 +9,7 @@ from attrs import define, field
 from embedded_broker import EmbeddedBroker
 from embedded_broker.core.pop.acks import Acks, Hidden, HiddenUntil
 from embedded_broker.core.pop.checks import PopChecks
-from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.core.pop.pop_values import Pop, Popped
 from embedded_broker.core.refusals import Refused
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
 from rocketmq_py.protocol.pop_handles import PopHandle, retry_flag

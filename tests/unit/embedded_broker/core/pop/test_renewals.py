@@ -9,7 +9,7 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.pop import renewals
 from embedded_broker.core.pop.acks import Acks, Hidden
-from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.core.pop.pop_values import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.pop_handles import PopHandle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.core.pop.pop_values import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.core.pop.popper import Popper, fill

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.send_values import Incoming
 from embedded_broker.core.transactions.ending import Ending, EndTransactions
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.properties import encode_properties

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.core.transactions import half
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.store.queue_names import destination
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import encode_properties

@@ -9,7 +9,7 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.lifecycle.assembly import transactions_of
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutStatus
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode
 from rocketmq_py.protocol.message_codec import decode_record
 from tests.unit.embedded_broker.conftest import StartBroker

@@ -8,9 +8,9 @@ import pytest
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 from embedded_broker.timer.delay_offsets import OFFSETS_FILE
 from embedded_broker.timer.delivery import LatePut
 from embedded_broker.timer.levels.service import ScheduleMessageService

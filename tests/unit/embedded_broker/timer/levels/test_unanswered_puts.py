@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.store.inner import PutResult, PutStatus
+from embedded_broker.store.put_values import PutResult, PutStatus
 from embedded_broker.timer.delivery import LatePut
 from embedded_broker.timer.levels.unanswered_puts import LOOK_EVERY_MS, Flight, UnansweredPuts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.inner import PutRefusal, PutStatus
+from embedded_broker.store.put_values import PutRefusal, PutStatus
 from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.recall import delete_message
 from embedded_broker.timer.slices.change import find_copies

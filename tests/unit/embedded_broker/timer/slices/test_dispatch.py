@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.slices.dispatch import Route
 from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, Short, SliceRig
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.put_values import PutStatus
 from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.stage import Stage

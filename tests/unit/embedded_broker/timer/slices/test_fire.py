@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.put_values import PutStatus
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, FailingPuts, SliceRig
 

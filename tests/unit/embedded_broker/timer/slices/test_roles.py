@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.slices.state import SliceRole
 from rocketmq_py.errors import ConfigError

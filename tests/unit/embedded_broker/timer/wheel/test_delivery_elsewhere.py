@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 from embedded_broker.timer.delivery import LatePut
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.inner import InnerMessage, PutStatus
-from embedded_broker.store.run import Arrivals
+from embedded_broker.store.message_run import Arrivals
+from embedded_broker.store.put_values import InnerMessage, PutStatus
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
 from rocketmq_py.protocol.names import TIMER_TOPIC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.wheel.timer_log import TimerLogRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.tag_hash import java_hash

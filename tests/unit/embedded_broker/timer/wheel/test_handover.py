@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.put_values import PutStatus
 from embedded_broker.timer.delivery import released_copy
 from embedded_broker.timer.outcomes import TimerProgress
 from embedded_broker.timer.request import TimerMessage

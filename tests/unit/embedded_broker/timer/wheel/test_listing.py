@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.mapped_file import MappedFileQueue
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer import listing
 from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.outcomes import RecallOutcome

@@ -11,8 +11,8 @@ import pytest
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.directory_fs import DirectoryFileSystem
-from embedded_broker.store.inner import PutStatus
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.put_values import PutStatus
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
 from embedded_broker.timer.outcomes import RecallOutcome, TimerRecovery
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel

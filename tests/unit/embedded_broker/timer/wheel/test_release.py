@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_broker.store.inner import InnerMessage, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutStatus
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, FailingPuts, Rig

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.recall import delete_message, mark_message
 from embedded_broker.timer.request import is_rootless

@@ -10,7 +10,7 @@ import pytest
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import Segment
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.wheel.timer_log import BROKEN, LogEntry
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Endless, FailingPuts, Rig, Short

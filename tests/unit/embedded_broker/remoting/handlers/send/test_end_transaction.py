@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutRefusal, PutStatus
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.message_codec import encode_batch
 from tests.unit.embedded_broker.conftest import StartBroker

@@ -7,7 +7,7 @@ from attrs import asdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_broker.core.incoming import Incoming
+from embedded_broker.core.send_values import Incoming
 from embedded_broker.remoting.handlers.send.send_header import (
     TERMS_KEPT,
     TEXTS_MAX,

@@ -1,4 +1,4 @@
-"""How gRPC clients reach brokers that run together.
+"""Wiring of gRPC: which brokers its clients reach, and when its endpoint begins and ends.
 
 Answers: which parts of a broker their calls use, and in which order the endpoint begins and ends.
 The room that needs the extra ``grpc`` is loaded here, when somebody asks for it. Must not know:

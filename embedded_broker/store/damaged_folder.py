@@ -1,4 +1,4 @@
-"""Folder `damaged/` of a store: where damaged bytes go before they are cut.
+"""Folder `damaged/` of a store: where damaged bytes are kept before they are cut.
 
 Answers: how bytes and whole files are kept under a name of their own, so that nothing is lost by a
 repair. Nothing there is ever read or overwritten by the broker. Must not know: what the bytes mean.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.message_run import Arrivals, MessageRun, tags_codes
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Arrivals, MessageRun, tags_codes
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code

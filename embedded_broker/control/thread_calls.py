@@ -1,4 +1,4 @@
-"""Calls of the broker on threads of their own, so that a wait holds up nobody else.
+"""Threads of the control face: a call of the broker that waits holds up nobody else.
 
 Answers: how an event loop calls what blocks. At most ``CALLS_MAX`` run at once; more are refused.
 The threads are daemons: a wait that nobody ends does not keep a process alive. Must not know: what

@@ -1,13 +1,13 @@
-"""Requests that the broker sends to its clients, and how their answers are read.
+"""Remoting requests that carry the broker's calls to its clients, and how answers are read.
 
 Answers: code, header and body of each call. What need not be answered is oneway on the wire, as the
 original sends it; a client that answers all the same is heard. Must not know: who is called, who
-waits. Read on: ``embedded_broker/core/calls.py``.
+waits. Read on: ``embedded_broker/core/client_calls.py``.
 """
 
 from typing import assert_never
 
-from embedded_broker.core.calls import (
+from embedded_broker.core.client_calls import (
     Answer,
     Call,
     CheckTransaction,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.calls import Answer, ClientCalls, End, GroupChanged
+from embedded_broker.core.client_calls import Answer, ClientCalls, End, GroupChanged
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, FLAG_RESPONSE, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker

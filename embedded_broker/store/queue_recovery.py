@@ -70,7 +70,7 @@ class _Disputed:
 
 
 @define(eq=False, repr=False)
-class Placing:
+class QueueRecovery:
     """Sees every record from `start` on, in order. `clean`: the queues were complete."""
 
     _queues: dict[_Key, ConsumeQueue]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import define, field
 
-from embedded_broker.core.figures import Figure, Figures, Growth
+from embedded_broker.core.broker_stats import BrokerStats, Figure, Growth
 from embedded_broker.core.refusals import Refused
 
 PUT: Figure = ("TOPIC_PUT_NUMS", "T")
@@ -17,10 +17,10 @@ class Broker:
 
     totals: dict[Figure, int] = field(factory=dict)
     now_ms: int = 1_000_000
-    figures: Figures = field(init=False)
+    figures: BrokerStats = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.figures = Figures(lambda: dict(self.totals), lambda: self.now_ms)
+        self.figures = BrokerStats(lambda: dict(self.totals), lambda: self.now_ms)
 
     def go_on(self, seconds: int) -> None:
         for _ in range(seconds // 10):

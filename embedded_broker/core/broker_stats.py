@@ -1,4 +1,4 @@
-"""How much came and went of each topic and group in the last minute, hour and day.
+"""Broker stats: how much came and went of each topic and group in the last minute, hour and day.
 
 RocketMQ's BrokerStatsManager and StatsItem, behind request 315: a figure is a name such as
 TOPIC_PUT_NUMS and a key such as a topic. Nothing is counted for it: totals that stand in the broker
@@ -56,7 +56,7 @@ class _Window:
         return Growth(grown, grown * 1000 / (end_ms - begin_ms) if end_ms > begin_ms else 0.0)
 
 
-class Figures:
+class BrokerStats:
     """The figures of one broker. Used under the door.
 
     ``read`` gives the present totals, those above 0 only; ``look`` is called every ten seconds.

@@ -1,4 +1,4 @@
-"""Values of a put: what goes into the store and what comes back.
+"""Values of a put: the message that goes into the store, the result, and what a put hook is.
 
 Values only. Must not know: files or clocks. ``InnerMessage`` is ``MessageExtBrokerInner``,
 ``PutStatus`` is ``PutMessageStatus``. Read on: ``message_store.py``.

@@ -15,12 +15,12 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.consume import Consume, Pull, Pulled
 from embedded_broker.core.filters import LONG, Filter
 from embedded_broker.core.filters.sql import sql_filter
-from embedded_broker.core.pop.pops import Pop, Popped
+from embedded_broker.core.pop.pop_values import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.consume_queue import Entry
-from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.judging import JUDGED_MAX, PROPERTY_COST, STEP_COST
+from embedded_broker.store.filter_budget import JUDGED_MAX, PROPERTY_COST, STEP_COST
 from embedded_broker.store.pull import GetStatus
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.hostile.extreme_requests import FORMS
 from tests.unit.embedded_broker.core.test_consume import Someone

@@ -10,8 +10,8 @@ from attrs import define, field
 from embedded_broker import VirtualClock
 from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core import calls as calls_module
-from embedded_broker.core.calls import Answer, Call, ClientCalls, End, GroupChanged
+from embedded_broker.core import client_calls as calls_module
+from embedded_broker.core.client_calls import Answer, Call, ClientCalls, End, GroupChanged
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer as AnyPeer
 from tests.unit.embedded_broker.peers import Peer

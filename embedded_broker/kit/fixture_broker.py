@@ -1,4 +1,4 @@
-"""The broker of a test as the fixtures use it, whatever stands behind it.
+"""Fixture broker: the broker of a test as the fixtures use it, whatever stands behind it.
 
 Answers: how a fixture makes a topic, waits, goes forward in time and looks in, on an embedded
 broker and on one that can only be reached. Must not know: pytest, fixtures. Read on:
@@ -50,7 +50,7 @@ class Reached:
     trouble: str = ""
 
 
-class Bench(ABC):
+class FixtureBroker(ABC):
     """What the fixtures do with a broker."""
 
     name: str
@@ -145,7 +145,7 @@ class Bench(ABC):
         return []
 
 
-class EmbeddedBench(Bench):
+class EmbeddedFixtureBroker(FixtureBroker):
     """An embedded broker, or a cluster of them behind one name server."""
 
     abilities = frozenset(Ability)

@@ -2,7 +2,7 @@
 
 Answers: what can be said to a client, as values; to which call an answer belongs; and how a call
 ends that gets none. Must not know: frames, codes. A wire sends a call and gives it a number, under
-which it hands in the answer. Read on: ``embedded_broker/remoting/client_calls.py``.
+which it hands in the answer. Read on: ``embedded_broker/remoting/client_requests.py``.
 """
 
 from collections import Counter
@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from embedded_broker.clocks.session import Session, SessionTimer
-from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import OVERLOAD, Reason, Refused
+from embedded_broker.core.send_values import Incoming
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.logs import get_logger
 from rocketmq_py.protocol.bodies.document import MessageQueueKey

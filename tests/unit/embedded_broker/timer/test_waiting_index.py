@@ -6,7 +6,7 @@ import sys
 from random import Random
 
 from embedded_broker.timer.listing import BEFORE_ALL, NEVER_MS, ListPosition, Wanted
-from embedded_broker.timer.waiting import Row, WaitingIndex
+from embedded_broker.timer.waiting_index import Row, WaitingIndex
 from rocketmq_py.protocol.names import REVIVE_TOPIC_PREFIX
 
 

@@ -8,12 +8,12 @@ from typing import ClassVar
 import pytest
 
 from embedded_broker.store.consume_queue import Entry
-from embedded_broker.store.judging import (
+from embedded_broker.store.filter_budget import (
     LOOK_COST,
     MESSAGE_COST,
     PROPERTY_COST,
     STEP_COST,
-    Judging,
+    FilterBudget,
     Unjudged,
 )
 from rocketmq_py.protocol.properties import encode_properties
@@ -52,75 +52,77 @@ class Looking:
         return [properties.get(self.name) for _ in range(self.times)][-1] is not None
 
 
-def ask(judging: Judging, wanted: Looking, entry: Entry = ENTRY, stored: bytes = STORED) -> bool:
-    return judging.is_wanted(wanted, entry, Log(stored))  # type: ignore[arg-type]
+def ask(
+    filter_budget: FilterBudget, wanted: Looking, entry: Entry = ENTRY, stored: bytes = STORED
+) -> bool:
+    return filter_budget.is_wanted(wanted, entry, Log(stored))  # type: ignore[arg-type]
 
 
 def test_what_is_looked_at_is_taken_from_the_room() -> None:
-    judging = Judging(most=10_000)
-    judging.begin()
-    assert ask(judging, Looking("a", 3))
-    assert judging.left == 10_000 - READ_COST - 3 * (LOOK_COST + 100)
-    left = judging.left
-    assert not ask(judging, Looking("missing"))
-    assert judging.left == left - READ_COST - LOOK_COST
-    left = judging.left
-    assert ask(judging, Looking("b", steps=50))
-    assert judging.left == left - READ_COST - 50 * STEP_COST - LOOK_COST - 1
+    filter_budget = FilterBudget(most=10_000)
+    filter_budget.begin()
+    assert ask(filter_budget, Looking("a", 3))
+    assert filter_budget.left == 10_000 - READ_COST - 3 * (LOOK_COST + 100)
+    left = filter_budget.left
+    assert not ask(filter_budget, Looking("missing"))
+    assert filter_budget.left == left - READ_COST - LOOK_COST
+    left = filter_budget.left
+    assert ask(filter_budget, Looking("b", steps=50))
+    assert filter_budget.left == left - READ_COST - 50 * STEP_COST - LOOK_COST - 1
 
 
 @pytest.mark.parametrize("item", [b"\x02", b"a\x01b\x02", b"a\x02"])
 def test_properties_count_as_often_as_they_are_stored_though_few_are_read(item: bytes) -> None:
-    judging, wanted = Judging(most=50_000), Looking("a")
-    judging.begin()
-    ask(judging, wanted, stored=item * 1000)
-    assert 50_000 - judging.left > 1000 * (PROPERTY_COST + len(item))
+    filter_budget, wanted = FilterBudget(most=50_000), Looking("a")
+    filter_budget.begin()
+    ask(filter_budget, wanted, stored=item * 1000)
+    assert 50_000 - filter_budget.left > 1000 * (PROPERTY_COST + len(item))
     with pytest.raises(Unjudged) as caught:
-        ask(judging, wanted, stored=item * 1000)
+        ask(filter_budget, wanted, stored=item * 1000)
     assert wanted.asked == 1
     assert caught.value.judge() is (item == b"a\x01b\x02")
 
 
 def test_a_filter_for_whose_steps_there_is_no_room_is_not_asked_at_all() -> None:
-    judging, wanted = Judging(most=10_000), Looking("a", steps=10_000 // STEP_COST)
-    judging.begin()
+    filter_budget, wanted = FilterBudget(most=10_000), Looking("a", steps=10_000 // STEP_COST)
+    filter_budget.begin()
     with pytest.raises(Unjudged):
-        ask(judging, wanted)
+        ask(filter_budget, wanted)
     assert wanted.asked == 0
 
 
 def test_a_message_without_room_is_handed_out_with_what_its_filter_needs() -> None:
-    judging, wanted = Judging(most=1000), Looking("a", 10)
-    judging.begin()
+    filter_budget, wanted = FilterBudget(most=1000), Looking("a", 10)
+    filter_budget.begin()
     with pytest.raises(Unjudged) as caught:
-        ask(judging, wanted)
+        ask(filter_budget, wanted)
     one = caught.value
     assert (one.entry, wanted.asked) == (ENTRY, 1)
     assert one.judge()
     assert wanted.asked == 2
-    with judging.knowing(ENTRY, accepts=True):
-        assert ask(judging, wanted)
-    with judging.knowing(ENTRY, accepts=False):
-        assert not ask(judging, wanted)
+    with filter_budget.knowing(ENTRY, accepts=True):
+        assert ask(filter_budget, wanted)
+    with filter_budget.knowing(ENTRY, accepts=False):
+        assert not ask(filter_budget, wanted)
 
 
 def test_the_room_is_that_of_an_entry_and_who_reads_again_gets_no_more() -> None:
     number, over = [1], []
-    judging = Judging(lambda: number[0], lambda: over.append(number[0]), most=2200)
-    judging.begin()
-    ask(judging, Looking("b"))
-    assert (judging.is_over, over) == (False, [])
-    judging.begin()
-    ask(judging, Looking("b", 5))
-    assert (judging.is_over, over) == (True, [1])
+    filter_budget = FilterBudget(lambda: number[0], lambda: over.append(number[0]), most=2200)
+    filter_budget.begin()
+    ask(filter_budget, Looking("b"))
+    assert (filter_budget.is_over, over) == (False, [])
+    filter_budget.begin()
+    ask(filter_budget, Looking("b", 5))
+    assert (filter_budget.is_over, over) == (True, [1])
     number[0] = 2
-    assert not judging.is_over
-    judging.begin()
-    assert judging.left == 2200
+    assert not filter_budget.is_over
+    filter_budget.begin()
+    assert filter_budget.left == 2200
 
 
 def test_a_record_that_is_gone_is_not_wanted_and_costs_nothing() -> None:
-    judging = Judging(most=1000)
-    judging.begin()
-    assert not ask(judging, Looking("a"), (8, 100, 0))
-    assert judging.left == 1000
+    filter_budget = FilterBudget(most=1000)
+    filter_budget.begin()
+    assert not ask(filter_budget, Looking("a"), (8, 100, 0))
+    assert filter_budget.left == 1000

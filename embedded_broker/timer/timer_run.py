@@ -1,4 +1,4 @@
-"""Run of timers that came together: accepted, stored and entered into the wheel as one.
+"""Timer run: timers that came together are accepted, stored and entered into the wheel as one.
 
 Answers: which sends differ in nothing but UNIQ_KEY, time and place, so that what admission makes of
 one of them is known for all. Nothing of its rules is written here: one sample goes through it, and
@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from attrs import define
 
-from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.run import MessageRun
+from embedded_broker.store.message_run import MessageRun
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.admission import Admission, timer_tail
 from rocketmq_py.protocol.delay import DelayKind
 from rocketmq_py.protocol.tag_hash import tags_code

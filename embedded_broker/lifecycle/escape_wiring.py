@@ -1,4 +1,4 @@
-"""How what is due leaves a broker for another one: the bridge is put in, waited for, taken out.
+"""Wiring of the escape bridge: when one is put in, waited for and taken out.
 
 Of a broker with ``escapeNamesrvAddr``, which only delays, and of a slave that acts as master. Must
 not know: what is sent, and how. Read on: ``embedded_broker/ha/escape.py``, the bridge.

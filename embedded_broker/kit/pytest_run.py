@@ -22,12 +22,12 @@ from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.kit.backend import Ability, Backend, parse_backend
 from embedded_broker.kit.backends import make_backend
-from embedded_broker.kit.bench import Bench, EmbeddedBench
 from embedded_broker.kit.crash import CrashPlan, crash_plans
+from embedded_broker.kit.fixture_broker import EmbeddedFixtureBroker, FixtureBroker
 from embedded_broker.kit.leftovers import clients_left_open, faults_never_hit, running_clients
 from embedded_broker.kit.mark_options import MarkOptions, RunOptions, Scope, mark_options_of
 from embedded_broker.kit.real import SINCE
-from embedded_broker.kit.remote import RemoteBench
+from embedded_broker.kit.remote import RemoteFixtureBroker
 from embedded_broker.kit.report import told_of_bench
 from rocketmq_py.errors import ConfigError
 
@@ -44,7 +44,7 @@ UNSYNCED: Final[Mapping[str, object]] = {
 class Trial:
     """One test while it runs on a bench."""
 
-    bench: Bench
+    bench: FixtureBroker
     mark_options: MarkOptions
     plans: list[CrashPlan] = field(factory=list)
 
@@ -56,7 +56,7 @@ class Trial:
     def complaints(self) -> list[str]:
         """Say what is wrong with what a test has left. Asked when its clients ended."""
         bench = self.bench
-        if not isinstance(bench, EmbeddedBench):
+        if not isinstance(bench, EmbeddedFixtureBroker):
             return []
         told = list(faults_never_hit(bench, self.plans))
         if not (bench.is_shared or self.mark_options.leave_open):
@@ -72,9 +72,9 @@ class PytestRun:
 
     options: RunOptions
     _backend: Backend | None = None
-    _remote: RemoteBench | None = None
+    _remote: RemoteFixtureBroker | None = None
     _own_salt: int = field(factory=lambda: SystemRandom().randrange(1 << 32))
-    shared: list[EmbeddedBench] = field(factory=list)
+    shared: list[EmbeddedFixtureBroker] = field(factory=list)
     trials: dict[str, Trial] = field(factory=dict)
     current: pytest.Item | None = None
     """The test that is being set up or runs, if it is known to want a broker."""
@@ -103,11 +103,11 @@ class PytestRun:
 
     # -- brokers ---------------------------------------------------------------------------------
 
-    def remote_bench(self) -> RemoteBench:
+    def remote_bench(self) -> RemoteFixtureBroker:
         """Give the broker that is not embedded. It is started once."""
         if self._remote is None:
             self.backend.start()
-            self._remote = RemoteBench(
+            self._remote = RemoteFixtureBroker(
                 self.backend,
                 strict=self.options.strict,
                 patience_s=self.options.patience_s,
@@ -122,7 +122,7 @@ class PytestRun:
         *,
         store: Path | None = None,
         in_cluster: bool = False,
-    ) -> Iterator[EmbeddedBench]:
+    ) -> Iterator[EmbeddedFixtureBroker]:
         """Start a broker, or a cluster, as marks ask for it; close it at the end."""
         strict = self.options.strict if mark_options.strict is None else mark_options.strict
         config: dict[str, object] = {} if mark_options.wall_clock else dict(UNSYNCED)
@@ -140,13 +140,15 @@ class PytestRun:
             given["store"] = store
         if in_cluster:
             with EmbeddedCluster(brokers=mark_options.brokers, **given) as cluster:
-                yield EmbeddedBench(cluster.brokers[0], cluster=cluster, strict=strict)
+                yield EmbeddedFixtureBroker(cluster.brokers[0], cluster=cluster, strict=strict)
         else:
             with EmbeddedBroker(**given) as broker:
-                yield EmbeddedBench(broker, strict=strict)
+                yield EmbeddedFixtureBroker(broker, strict=strict)
 
     @contextmanager
-    def shared_broker(self, name: str, mark_options: MarkOptions) -> Iterator[EmbeddedBench]:
+    def shared_broker(
+        self, name: str, mark_options: MarkOptions
+    ) -> Iterator[EmbeddedFixtureBroker]:
         """Start a broker that several tests share; ``renew`` empties it before each of them."""
         with self.own_broker(name, mark_options) as bench:
             bench.is_shared = True
@@ -185,12 +187,12 @@ class PytestRun:
             self._remote is not None and self._remote.is_of(broker)
         )
 
-    def bench_of(self, broker: object) -> Bench:
+    def bench_of(self, broker: object) -> FixtureBroker:
         """Give the bench of a ``rocketmq_broker``, also of one that a project makes by itself."""
         if isinstance(broker, EmbeddedBroker):
             shared = (one for one in self.shared if one.broker is broker)
             # One that a project makes may be there for several tests; nobody can tell.
-            return next(shared, None) or EmbeddedBench(
+            return next(shared, None) or EmbeddedFixtureBroker(
                 broker, strict=self.options.strict, is_shared=True
             )
         if not self.is_embedded:
@@ -209,13 +211,13 @@ class PytestRun:
             trial.end_plans()
         return self.begin(item, self.bench_of(broker))
 
-    def begin(self, item: pytest.Item, bench: Bench) -> Trial:
+    def begin(self, item: pytest.Item, bench: FixtureBroker) -> Trial:
         """Let a test begin on a bench: its topics are there, its crash is planned."""
         mark_options = mark_options_of_node(item)
         trial = Trial(bench, mark_options)
         for spec in mark_options.topics:
             bench.create_topic(spec)
-        if isinstance(bench, EmbeddedBench):
+        if isinstance(bench, EmbeddedFixtureBroker):
             trial.plans = crash_plans(bench.broker, crashes_of(item))
         self.trials[item.nodeid] = trial
         return trial
@@ -240,7 +242,7 @@ class PytestRun:
         return told_of_bench(trial.bench, repeat=shlex.join(command))
 
 
-def renew(bench: EmbeddedBench) -> None:
+def renew(bench: EmbeddedFixtureBroker) -> None:
     """Empty a shared broker, and let it be the time at which it began.
 
     What the application of the test before had told the clock is forgotten: it may have ended.

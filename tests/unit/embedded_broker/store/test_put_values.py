@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.put_values import InnerMessage, PutResult, PutStatus
 
 
 def test_a_refusal_has_no_place_and_says_so() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from embedded_broker.store.commit_log import Parts
 from embedded_broker.store.consume_queue import ConsumeQueue
-from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.placing import EntriesMissing, Misnamed, Placing
+from embedded_broker.store.put_values import InnerMessage
+from embedded_broker.store.queue_recovery import EntriesMissing, Misnamed, QueueRecovery
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_PREPARED
 from tests.unit.embedded_broker.store.store_tools import message, new_store
@@ -42,9 +42,9 @@ class Bench:
     def offsets(self, *numbers: int) -> list[int]:
         return [self.records[number][0] for number in numbers]
 
-    def placing(self, *, start: int = 0, whole: bool = True, clean: bool = True) -> Placing:
+    def placing(self, *, start: int = 0, whole: bool = True, clean: bool = True) -> QueueRecovery:
         store = self.store
-        return Placing(
+        return QueueRecovery(
             store.queues,
             store._queue,
             store._batch_queue,
@@ -55,7 +55,9 @@ class Bench:
             log=store.log,
         )
 
-    def pass_over(self, records: Sequence[Parts], **how: bool) -> tuple[Placing, list[Misnamed]]:
+    def pass_over(
+        self, records: Sequence[Parts], **how: bool
+    ) -> tuple[QueueRecovery, list[Misnamed]]:
         placing = self.placing(**how)
         for one in records:
             placing.see(one)

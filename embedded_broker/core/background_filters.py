@@ -1,8 +1,8 @@
-"""Filtering outside the door: of messages that take too long, by filters that are long to make.
+"""Filtering on a thread of its own, where it would hold the broker's lock (the door) too long.
 
 Answers: where a filter is made or asked, and how who wanted to read goes on afterwards. Must not
-know: what is read, what a filter looks for. Read on: ``embedded_broker/store/judging.py`` for when
-a message takes too long, ``filters/`` for when a filter does.
+know: what is read, what a filter looks for. Read on: ``embedded_broker/store/filter_budget.py`` for
+when a message takes too long, ``filters/`` for when a filter does.
 """
 
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from embedded_broker.core.filters import Filters, Unmade
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.door import Door
-from embedded_broker.store.judging import Judging, Unjudged
+from embedded_broker.store.filter_budget import FilterBudget, Unjudged
 from rocketmq_py.logs import get_logger
 
 logger = get_logger(__name__)
 
 
 @define(eq=False, kw_only=True)
-class Outside:
+class BackgroundFilters:
     """Judges on another thread. ``do`` runs a call there; it refuses when too many wait."""
 
     _door: Door
     _filters: Filters
-    _judging: Judging
+    _filter_budget: FilterBudget
     _do: Callable[[Callable[[], None]], None]
 
     def judge(self, one: Unjudged | Unmade, go_on: Callable[[], None]) -> None:
@@ -42,7 +42,7 @@ class Outside:
             except Exception:
                 logger.exception("a filter failed, so the message is passed over")
                 accepts = False
-            with self._door, self._judging.knowing(one.entry, accepts=accepts):
+            with self._door, self._filter_budget.knowing(one.entry, accepts=accepts):
                 go_on()
 
         self._do(work)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from embedded_broker.timer.admission import timer_tail
-from embedded_broker.timer.run import TimedShape, TimerRun
+from embedded_broker.timer.timer_run import TimedShape, TimerRun
 from rocketmq_py.protocol.delay import Delay, DelayKind
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import decode_properties, encode_properties

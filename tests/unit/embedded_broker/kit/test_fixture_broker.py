@@ -9,20 +9,22 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
 from embedded_broker.errors import WaitTimeoutError
-from embedded_broker.kit import bench as bench_module
-from embedded_broker.kit.bench import EmbeddedBench
+from embedded_broker.kit import fixture_broker as bench_module
+from embedded_broker.kit.fixture_broker import EmbeddedFixtureBroker
 from rocketmq_py.errors import ConfigError
 
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def bench() -> Iterator[EmbeddedBench]:
+def bench() -> Iterator[EmbeddedFixtureBroker]:
     with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:
-        yield EmbeddedBench(broker)
+        yield EmbeddedFixtureBroker(broker)
 
 
-def test_it_goes_forward_until_a_condition_holds_and_no_further(bench: EmbeddedBench) -> None:
+def test_it_goes_forward_until_a_condition_holds_and_no_further(
+    bench: EmbeddedFixtureBroker,
+) -> None:
     began = bench.now()
     bench.broker.send("T", b"x", delay=HOUR / 2)
     assert bench.until(lambda: bench.stored("T"), HOUR).ok
@@ -34,7 +36,7 @@ def test_it_goes_forward_until_a_condition_holds_and_no_further(bench: EmbeddedB
 def test_on_a_wall_clock_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_module, "LATENCY_S", 0.05)
     with EmbeddedBroker(tcp=False, topics=["T"]) as broker:
-        bench = EmbeddedBench(broker)
+        bench = EmbeddedFixtureBroker(broker)
         assert not bench.is_virtual
         broker.send("T", b"x", delay=0.02)
         assert bench.until(lambda: bench.stored("T"), timedelta(seconds=30)).ok
@@ -45,7 +47,7 @@ def test_on_a_wall_clock_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_waits_and_what_came_is_found_on_all_brokers() -> None:
     with EmbeddedCluster(brokers=2, tcp=False, clock=VirtualClock()) as cluster:
-        bench = EmbeddedBench(cluster.brokers[0], cluster=cluster)
+        bench = EmbeddedFixtureBroker(cluster.brokers[0], cluster=cluster)
         bench.create_topic(TopicSpec("T", queues=1))
         bench.create_topic(TopicSpec("T", queues=1))
         for number, broker in enumerate(cluster.brokers):
@@ -64,7 +66,7 @@ def test_what_waits_and_what_came_is_found_on_all_brokers() -> None:
         assert len(bench.running) == len(bench.stored("T")) == 1
 
 
-def test_in_strict_mode_a_topic_must_exist(bench: EmbeddedBench) -> None:
+def test_in_strict_mode_a_topic_must_exist(bench: EmbeddedFixtureBroker) -> None:
     bench.ready_topic("New")
     assert bench.topic_names() == ["New", "T"]
     bench.strict = True
@@ -75,7 +77,7 @@ def test_in_strict_mode_a_topic_must_exist(bench: EmbeddedBench) -> None:
 
 @pytest.mark.parametrize("topic", ["%DLQ%billing", "%RETRY%billing", "%RETRY%billing_T"])
 def test_topics_of_a_group_are_made_as_a_broker_makes_them(
-    bench: EmbeddedBench, topic: str
+    bench: EmbeddedFixtureBroker, topic: str
 ) -> None:
     bench.strict = True
     bench.ready_topic(topic)
@@ -85,7 +87,7 @@ def test_topics_of_a_group_are_made_as_a_broker_makes_them(
     assert bench.topic_names() == sorted(["T", topic])
 
 
-def test_a_paused_broker_is_let_go_on_so_that_clients_can_end(bench: EmbeddedBench) -> None:
+def test_a_paused_broker_is_let_go_on_so_that_clients_can_end(bench: EmbeddedFixtureBroker) -> None:
     bench.broker.pause()
     assert not bench.broker.clock.settle(0, check=False).ok
     bench.calm()

@@ -1,4 +1,4 @@
-"""Going forward in time deadline by deadline, so that clients can react on the way.
+"""``clock.run``: forward in time deadline by deadline, so that clients can react on the way.
 
 Answers: what ``clock.run`` and ``clock.run_until`` do. A consumer that arms itself anew for
 tomorrow rings each day of five, which one jump over five days would skip. Must not know: who calls,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from attrs import define, field
 
 from embedded_broker.core.refusals import Reason
-from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.put_values import PutStatus
 
 
 @define(slots=True, eq=False)

@@ -7,7 +7,7 @@ from threading import Event, current_thread
 
 import pytest
 
-from embedded_broker.control.calls import CALLS_MAX, ThreadCalls, TooManyCalls
+from embedded_broker.control.thread_calls import CALLS_MAX, ThreadCalls, TooManyCalls
 from embedded_broker.errors import BrokerStateError
 
 GUARD_S = 30.0

@@ -1,13 +1,13 @@
-"""Filter budget: how much filters may read before the door is given back.
+"""Filter budget: how much the filters of one request may read before the door is given back.
 
 Answers: what a filter is asked, what it costs to judge a message, and when an entry of the door has
 no room for more. The cost is counted in bytes that the filter has looked at. To read a message's
 properties counts by their number and length, to evaluate a filter by its steps, and each look at a
 property by its length: so whatever the message and the filter are, they count as what they are.
-Whether there is room is known before either is done. Somebody who finds no
-room for one message judges it outside the door (``core/outside.py``) and comes back with the
-verdict. Must not know: the door, what a filter looks for. Read on: ``pull.py``, and
-``core/filters/`` for the filters.
+Whether there is room is known before either is done. Somebody who finds no room for one message
+judges it outside the door (``core/background_filters.py``) and comes back with the verdict. Must
+not know: the door, what a filter looks for. Read on: ``pull.py``, and ``core/filters/`` for the
+filters.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +80,7 @@ class _Counted(dict[str, str]):
     """Properties that count what a filter looks at."""
 
     __slots__ = ("room",)
-    room: "Judging"
+    room: "FilterBudget"
 
     def get(self, name: str, default: Any = None) -> Any:
         """Give a property; raises when this entry has no room for it."""
@@ -90,7 +90,7 @@ class _Counted(dict[str, str]):
 
 
 @define(eq=False)
-class Judging:
+class FilterBudget:
     """The room for filters in the present entry of the door. Used under the door.
 
     ``entry_number`` tells the entries apart; without a door every read of a queue is one.

@@ -2,14 +2,14 @@
 
 Values only, so that a message of many costs its bytes and not a dozen objects: the messages of a
 batch, or sends that arrived in one piece of the stream. Must not know: files, requests. Read on:
-``MessageStore.put``; ``embedded_broker/timer/run.py`` for timers that come together.
+``MessageStore.put``; ``embedded_broker/timer/timer_run.py`` for timers that come together.
 """
 
 from collections.abc import Iterable, Sequence
 
 from attrs import define
 
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.put_values import InnerMessage
 from rocketmq_py.protocol.message_columns import EvenProperties, Item, MessageColumns
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
