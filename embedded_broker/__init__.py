@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         TopicsView,
         TopicView,
     )
-    from embedded_broker.clocks.clock import Advanced, BrokerClock, NextDeadline, VirtualClock
+    from embedded_broker.clocks.clock import BrokerClock, VirtualClock
+    from embedded_broker.clocks.clock_run import Advanced, NextDeadline
     from embedded_broker.clocks.settle import Settled
     from embedded_broker.core.put_hooks import PutHooks
     from embedded_broker.errors import (
@@ -74,7 +75,8 @@ _NAMES_OF = {
         "HasMessageId MessageState MessageTrace MessagesView MisreadClock PendingTimer Retry "
         "SentMessage StageView StoredMessage TimersView TopicView TopicsView"
     ),
-    "clocks.clock": "Advanced BrokerClock NextDeadline VirtualClock",
+    "clocks.clock": "BrokerClock VirtualClock",
+    "clocks.clock_run": "Advanced NextDeadline",
     "clocks.settle": "Settled",
     "core.put_hooks": "PutHooks",
     "errors": (

@@ -14,7 +14,8 @@ from functools import partial, wraps
 from threading import Event
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from embedded_broker.clocks.clock import Advanced, BrokerClock
+from embedded_broker.clocks.clock import BrokerClock
+from embedded_broker.clocks.clock_run import Advanced
 from embedded_broker.clocks.waiting import describe, looks
 
 

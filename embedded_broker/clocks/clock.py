@@ -15,10 +15,8 @@ from datetime import datetime, timedelta
 from threading import Lock, get_ident
 from typing import NoReturn, Protocol
 
-from attrs import field, frozen
-
 from embedded_broker.clocks.application import ApplicationFace
-from embedded_broker.clocks.clock_run import ClockRun
+from embedded_broker.clocks.clock_run import Advanced, ClockRun, NextDeadline
 from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.jumps import Jumps
 from embedded_broker.clocks.settle import Resident, Settled, autojumping, wait_until_settled
@@ -47,27 +45,6 @@ _FOR_THE_BROKER = frozenset(
         "residents",
     }
 )
-
-
-@frozen
-class Advanced:
-    """What a jump did: ``fired`` counts events that a user can see, ``until`` is the time now."""
-
-    fired: int
-    until: datetime
-
-
-@frozen
-class NextDeadline:
-    """The next event: when it is due (``due_ms`` in epoch milliseconds), and what it is."""
-
-    due_ms: int
-    what: str
-    at: datetime = field(init=False)
-
-    @at.default
-    def _instant(self) -> datetime:
-        return instant(self.due_ms)
 
 
 class Track(Protocol):

@@ -7,9 +7,10 @@ Read on: ``embedded_broker/clocks/clock.py``, ``settle.py``.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Protocol
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.settle import Settled
@@ -18,24 +19,25 @@ from embedded_broker.errors import ClockError, WaitTimeoutError
 from rocketmq_py.clock import monotonic
 
 
-class Step(Protocol):
-    """What one jump did."""
+@frozen
+class Advanced:
+    """What a jump did: ``fired`` counts events that a user can see, ``until`` is the time now."""
 
-    @property
-    def fired(self) -> int:
-        """How many events that a user can see."""
+    fired: int
+    until: datetime
 
 
-class Head(Protocol):
-    """The next event that a user can see."""
+@frozen
+class NextDeadline:
+    """The next event: when it is due (``due_ms`` in epoch milliseconds), and what it is."""
 
-    @property
-    def due_ms(self) -> int:
-        """When, in epoch milliseconds."""
+    due_ms: int
+    what: str
+    at: datetime = field(init=False)
 
-    @property
-    def what(self) -> str:
-        """What it is."""
+    @at.default
+    def _instant(self) -> datetime:
+        return instant(self.due_ms)
 
 
 class Runner(Protocol):
@@ -48,10 +50,10 @@ class Runner(Protocol):
     def settle(self, timeout: float = 5, *, check: bool = True) -> Settled:
         """Wait until the clients are idle."""
 
-    def next_deadline(self) -> Head | None:
+    def next_deadline(self) -> NextDeadline | None:
         """Return the next event that a user can see."""
 
-    def jump_to_ms(self, when_ms: int) -> Step:
+    def jump_to_ms(self, when_ms: int) -> Advanced:
         """Move time forward to this instant; ``ClockError`` when it has passed."""
 
 

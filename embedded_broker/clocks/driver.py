@@ -20,6 +20,7 @@ from embedded_broker.clocks.timeline import (
     Foreseeing,
     Ranked,
     Turn,
+    step_in_turns,
 )
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
@@ -136,9 +137,8 @@ class Track:
             with self.driver.door.quiet:
                 head = source.next_deadline()
                 ahead = source.look_ahead() if isinstance(source, Foreseeing) and head else None
-            while ahead is not None and not ahead.done:
-                with self.driver.door.quiet:
-                    ahead.step(Budget())
+            if ahead is not None:
+                step_in_turns(self.driver.door, ahead)
             if head is not None and ahead is None:
                 found.append(head)
             elif head is not None and ahead is not None and ahead.first_due_ms is not None:

@@ -13,6 +13,8 @@ from rocketmq_py.clock import monotonic_ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from embedded_broker.door import Door
+
 DOOR_BUDGET_MS = 5
 """How long one entry may hold the door before it yields."""
 
@@ -82,13 +84,24 @@ class Ranked(Protocol):
         """
 
 
-class LookAhead(Protocol):
-    """A search for the next thing that a user can see; see ``Foreseeing``."""
+class LongWork(Protocol):
+    """Work that takes longer than the door may be held."""
 
     done: bool
 
     def step(self, budget: Budget) -> None:
         """Go on until the budget is used up. Under the door."""
+
+
+def step_in_turns(door: "Door", work: LongWork) -> None:
+    """Do all of it, each step in an entry of its own. Called outside the door."""
+    while not work.done:
+        with door.quiet:
+            work.step(Budget())
+
+
+class LookAhead(LongWork, Protocol):
+    """A search for the next thing that a user can see; see ``Foreseeing``."""
 
     @property
     def first_due_ms(self) -> int | None:

@@ -18,7 +18,7 @@ from attrs import define
 from embedded_broker.core.batch_properties import joined_texts
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.put_reasons import STORED, reason_of
+from embedded_broker.core.put_reasons import reason_of
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
@@ -172,7 +172,7 @@ class Produce:
         remark = None
         if result.status is not PutStatus.PUT_OK:
             reason, remark = reason_of(result, self._env.config)
-            if result.status not in STORED:
+            if not result.status.is_stored:
                 return Outcome(reason, remark, status=result.status)
         log_end = 0
         if self._durability.is_awaited and properties.get(Prop.WAIT) != "false":

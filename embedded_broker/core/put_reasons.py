@@ -14,16 +14,6 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.put_values import PutResult, PutStatus
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX
 
-STORED: Final = frozenset(
-    {
-        PutStatus.PUT_OK,
-        PutStatus.FLUSH_DISK_TIMEOUT,
-        PutStatus.FLUSH_SLAVE_TIMEOUT,
-        PutStatus.SLAVE_NOT_AVAILABLE,
-    }
-)
-
-
 Sentence = str | Callable[[BrokerConfig], str] | None
 """What is said when the store gave no remark."""
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from attrs import define
 
 from embedded_broker.core.environment import Environment
-from embedded_broker.core.put_reasons import STORED
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
@@ -46,7 +45,7 @@ class Recalls:
             handle, producer_group=producer_group, now_ms=now_ms, born_host=peer.packed_remote
         )
         result = self._env.store.put(mark)
-        if result.status not in STORED:
+        if not result.status.is_stored:
             problem = f"execute error: {result.status.name} {result.remark or ''}".rstrip()
             raise Refused(Reason.FAILED, f"recall failed, {problem}")
         return Recalled(handle.uniq_key, result.commit_log_offset + result.size)

@@ -6,54 +6,17 @@ sent next, and when. Read on: ``service.py``, which decides.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from embedded_broker.ha.service import HAService, Slave
+from embedded_broker.remoting.server import TcpServer
+from embedded_broker.remoting.socket_transport import SocketTransport
 from embedded_broker.tables.peer import is_loopback
 from rocketmq_py.protocol.transfer import ReportDecoder, encode_piece
 
 TURN_BYTES: Final = 1024 * 1024
 """So much is sent before others on the loop have their turn."""
 WRITE_BUFFER_MAX: Final = 128 * 1024
-
-
-class Server(Protocol):
-    """What it needs of the TCP server; ``remoting.server.TcpServer`` is one."""
-
-    def call_soon(self, call: Callable[[], None]) -> bool:
-        """Run ``call`` on the loop's thread; false when that has ended."""
-
-    def has_room(self) -> bool:
-        """Say whether one more connection is served."""
-
-    def adopt(self, connection: "HAConnection", address: str) -> None:
-        """Note an open connection, to be closed with its address."""
-
-    def forget(self, connection: "HAConnection") -> None:
-        """Note that it has ended."""
-
-
-class Transport(Protocol):
-    """What it needs of a socket; ``remoting.socket_transport.SocketTransport`` is one."""
-
-    @property
-    def remote(self) -> tuple[str, int]:
-        """Host and port of the peer."""
-
-    def write(self, data: bytes) -> None:
-        """Write now what the peer takes, and the rest when it does."""
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        """Have writing pause when more bytes than this wait, until a quarter is left."""
-
-    def is_closing(self) -> bool:
-        """Say whether nothing can be written any more."""
-
-    def abort(self) -> None:
-        """Close at once."""
-
-    def reset_on_close(self) -> None:
-        """Let the kernel send a reset when the socket closes."""
 
 
 class HAConnection:
@@ -65,7 +28,7 @@ class HAConnection:
 
     def __init__(
         self,
-        server: Server,
+        server: TcpServer,
         service: HAService,
         allow_remote: Callable[[], bool],
         refuse: Callable[[str], None],
@@ -76,14 +39,14 @@ class HAConnection:
         self._refuse = refuse
         self._decoder = ReportDecoder()
         self._report: int | None = None
-        self._transport: Transport | None = None
+        self._transport: SocketTransport | None = None
         self._slave: Slave | None = None
         self._is_full = False
         self._is_asked = False
 
     # -- the socket -------------------------------------------------------------------------
 
-    def connection_made(self, transport: Transport) -> None:
+    def connection_made(self, transport: SocketTransport) -> None:
         """Begin to serve a slave, unless there are too many connections or it may not."""
         host, port = transport.remote
         if not is_loopback(host) and not self._allow_remote():
@@ -109,7 +72,7 @@ class HAConnection:
             self._report = offset
             self._go_on()
 
-    def end_received(self, transport: Transport) -> None:
+    def end_received(self, transport: SocketTransport) -> None:
         """End as well: a slave that reports no more is none."""
         transport.abort()
 
@@ -172,7 +135,7 @@ class HAConnection:
             return
         self._send(service, slave, transport)
 
-    def _send(self, service: HAService, slave: Slave, transport: Transport) -> None:
+    def _send(self, service: HAService, slave: Slave, transport: SocketTransport) -> None:
         """Send pieces until the slave has all, does not read so fast, or others have their turn."""
         left = TURN_BYTES
         while not self._is_full:

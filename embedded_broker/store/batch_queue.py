@@ -15,7 +15,7 @@ from typing import ClassVar, Final, NoReturn, TypeAlias
 from typing_extensions import override
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.consume_queue import BLANK_SIZE, ConsumeQueue, Entry
+from embedded_broker.store.consume_queue import BLANK_SIZE, Batch, ConsumeQueue, Entry
 from embedded_broker.store.fs import Segment
 
 BATCH_QUEUE_FOLDER: Final = "batchconsumequeue"
@@ -26,8 +26,6 @@ _NOT_COMPACTED: Final = -1
 _FIRST_AT: Final = 28
 _FIRST_SIZE: Final = 8
 _Unit: TypeAlias = tuple[int, int, int, int, int, int, int, int]
-Batch: TypeAlias = tuple[int, int, Entry]
-"""Queue offset of the first message, how many there are, and where their record lies."""
 
 
 class BatchConsumeQueue(ConsumeQueue):
@@ -85,6 +83,7 @@ class BatchConsumeQueue(ConsumeQueue):
         unit = self._unit_of(queue_offset)
         return unit is not None and unit[4:6] == (queue_offset, count)
 
+    @override
     def file_batches(self, queue_offset: int) -> Iterator[Batch]:
         """Give the batches from the one that holds an offset to the end of its file.
 

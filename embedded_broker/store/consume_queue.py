@@ -20,6 +20,8 @@ CONSUME_QUEUE_FOLDER: Final = "consumequeue"
 ENTRY_SIZE: Final = 20
 Entry: TypeAlias = tuple[int, int, int]
 """Commit-log offset, record size, tags code."""
+Batch: TypeAlias = tuple[int, int, Entry]
+"""Queue offset of the first message, how many there are, and where their record lies."""
 
 _ENTRY: Final = Struct(">qiq")
 _SIZE_AT: Final = 8
@@ -93,6 +95,11 @@ class ConsumeQueue:
         """
         rest = self.files.read_file_from(queue_offset * ENTRY_SIZE, with_zeros=True)
         return _ENTRY.iter_unpack(rest)
+
+    def file_batches(self, queue_offset: int) -> Iterator[Batch]:
+        """Give the same as batches of one message."""
+        for number, entry in enumerate(self.file_entries(queue_offset), queue_offset):
+            yield number, 1, entry
 
     def places_from(self, queue_offset: int, most: int) -> Sequence[int]:
         """Give up to ``most`` entries of one file: commit-log offset and size by turns."""

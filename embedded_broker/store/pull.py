@@ -14,9 +14,8 @@ from typing import Final
 from attrs import define, frozen
 
 from embedded_broker.errors import StoreDamagedError
-from embedded_broker.store.batch_queue import BATCH_ENTRY_SIZE, BatchConsumeQueue
 from embedded_broker.store.commit_log import CommitLog
-from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from embedded_broker.store.damaged_folder import ways_out
 from embedded_broker.store.filter_budget import Filter, FilterBudget, Unjudged
 from embedded_broker.store.queue_recovery import NOT_QUEUED
@@ -125,10 +124,8 @@ def read_queue(
     found = _read_all(log, queue, offset, most, bytes_max) if wanted is None else None
     if found is not None:
         return found
-    if isinstance(queue, BatchConsumeQueue):
-        last = offset + max(FILTER_BYTES_MAX // BATCH_ENTRY_SIZE, max_count)
-        return _walk_batches(log, queue, offset, last, most, bytes_max, wanted, filter_budget)
-    last = offset + min(max(FILTER_BYTES_MAX // ENTRY_SIZE, max_count), WALK_MAX)
+    span = max(FILTER_BYTES_MAX // queue.entry_size, max_count)
+    last = offset + (span if queue.is_batch else min(span, WALK_MAX))
     return _walk(log, queue, offset, last, most, bytes_max, wanted, filter_budget)
 
 
@@ -142,81 +139,17 @@ def _walk(
     wanted: Filter | None,
     filter_budget: FilterBudget,
 ) -> GetResult:
-    """Look at entries from ``offset`` to before ``last``, one by one, until enough are wanted."""
-    low, high = queue.min_offset, queue.max_offset
-    spans: list[tuple[int, int]] = []  # begin and end in the log; neighbours are joined
-    count = total = 0
-    begin = end = -1
-    removed = False
-    log_min = log.min_offset
-    doubtful, first = log.checked_from, offset
-    codes = None if wanted is None else wanted.codes
-    judge = wanted if wanted is not None and wanted.reads_properties else None
-    if judge is not None:
-        filter_budget.begin()
-    for at, size, code in queue.file_entries(offset):
-        if offset >= last or (count and (count >= most or total + size > bytes_max)):
-            break
-        offset += 1
-        if codes is not None and code not in codes:
-            removed = False
-            continue
-        if at < log_min or log.files.read(at, size) is None:
-            removed = not count
-            continue
-        if at < doubtful and not _is_sound(log, queue, offset - 1, (at, size, code)):
-            removed = False
-            continue
-        if judge is not None:
-            try:
-                is_left_out = not filter_budget.is_wanted(judge, (at, size, code), log)
-            except Unjudged:
-                offset -= 1
-                if offset == first:
-                    raise
-                break
-            if is_left_out:
-                removed = False
-                continue
-        if at == end:
-            end += size
-        else:
-            if count:
-                spans.append((begin, end))
-            begin, end = at, at + size
-        count += 1
-        total += size
-    if not count:
-        status = GetStatus.MESSAGE_WAS_REMOVING if removed else GetStatus.NO_MATCHED_MESSAGE
-        return GetResult(status, offset, low, high, [], 0)
-    spans.append((begin, end))
-    places = [(start, stop - start) for start, stop in spans]
-    views = (log.files.read(at, size) for at, size in places)
-    buffers = [view for view in views if view is not None]
-    size = sum(map(len, buffers))
-    return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, size, places)
+    """Look at entries from ``offset`` to before ``last``, one by one, until enough are wanted.
 
-
-def _walk_batches(
-    log: CommitLog,
-    queue: BatchConsumeQueue,
-    offset: int,
-    last: int,
-    most: int,
-    bytes_max: int,
-    wanted: Filter | None,
-    filter_budget: FilterBudget,
-) -> GetResult:
-    """Do the same for a queue of batches, from the one that holds ``offset`` on.
-
-    A batch is given whole or not at all, and the first one that is wanted always, as the original
-    does: so there may be more messages than ``most``, and some before ``offset``.
+    The entry of a batch is given whole or not at all, and the first one that is wanted always, as
+    the original does: so there may be more messages than ``most``, and some before ``offset``.
     """
     low, high = queue.min_offset, queue.max_offset
-    places: list[tuple[int, int]] = []
-    buffers: list[memoryview] = []
+    places: list[int] = []
+    sizes: list[int] = []
     count = total = 0
     removed, begin = False, offset
+    log_min, doubtful = log.min_offset, log.checked_from
     codes = None if wanted is None else wanted.codes
     judge = wanted if wanted is not None and wanted.reads_properties else None
     if judge is not None:
@@ -229,11 +162,10 @@ def _walk_batches(
         if codes is not None and code not in codes:
             removed = False
             continue
-        view = None if at < log.min_offset else log.files.read(at, size)
-        if view is None:
+        if at < log_min or log.files.read(at, size) is None:
             removed = not count
             continue
-        is_left_out = at < log.checked_from and not _is_sound(log, queue, first, entry)
+        is_left_out = at < doubtful and not _is_sound(log, queue, first, entry)
         if judge is not None and not is_left_out:
             try:
                 is_left_out = not filter_budget.is_wanted(judge, entry, log)
@@ -245,14 +177,17 @@ def _walk_batches(
         if is_left_out:
             removed = False
             continue
-        buffers.append(view)
-        places.append((at, size))
+        places.append(at)
+        sizes.append(size)
         count += messages
         total += size
-    status = GetStatus.FOUND
     if not count:
         status = GetStatus.MESSAGE_WAS_REMOVING if removed else GetStatus.NO_MATCHED_MESSAGE
-    return GetResult(status, offset, low, high, buffers, count, total, places)
+        return GetResult(status, offset, low, high, [], 0)
+    spans = _spans(places, sizes)
+    views = (log.files.read(at, size) for at, size in spans)
+    buffers = [view for view in views if view is not None]
+    return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, total, spans)
 
 
 def _is_sound(log: CommitLog, queue: ConsumeQueue, number: int, entry: Entry) -> bool:

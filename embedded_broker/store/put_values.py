@@ -78,6 +78,21 @@ class PutStatus(Enum):
     WHEEL_TIMER_MSG_ILLEGAL = "WHEEL_TIMER_MSG_ILLEGAL"
     WHEEL_TIMER_NOT_ENABLE = "WHEEL_TIMER_NOT_ENABLE"
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the message lies in the log, so that putting it again would double it."""
+        return self in _STORED
+
+
+_STORED = frozenset(
+    {
+        PutStatus.PUT_OK,
+        PutStatus.FLUSH_DISK_TIMEOUT,
+        PutStatus.FLUSH_SLAVE_TIMEOUT,
+        PutStatus.SLAVE_NOT_AVAILABLE,
+    }
+)
+
 
 class PutResult(NamedTuple):
     """Where messages that were put together lie, or why they were refused (then it is all -1).

@@ -94,9 +94,9 @@ class Table(ABC):
     def entry(self, key: Any, value: Any) -> tuple[str, Any]:
         """Give the name and the object under which a value stands in the file. Outside the door."""
 
-    @abstractmethod
     def head(self) -> dict[str, Any]:
-        """Give what stands beside the entries."""
+        """Give what stands beside the entries; by default nothing."""
+        return {}
 
     @abstractmethod
     def load_document(self, stored: Mapping[str, Any]) -> None:

@@ -45,15 +45,6 @@ _LOOK_EVERY_MS: Final = 1000
 _LOOKS_MOST: Final = 4
 """`checkDequeueLatch`: the first second, two with nothing but this put at work, one to be sure."""
 
-DONE: Final = frozenset(
-    {
-        PutStatus.PUT_OK,
-        # The message lies in the log; putting it again would double it.
-        PutStatus.FLUSH_DISK_TIMEOUT,
-        PutStatus.FLUSH_SLAVE_TIMEOUT,
-        PutStatus.SLAVE_NOT_AVAILABLE,
-    }
-)
 HOPELESS: Final = frozenset(
     {
         PutStatus.MESSAGE_ILLEGAL,
@@ -187,7 +178,7 @@ class Delivery:
                 return None
             return self._drop("never answered")
         status = result.status
-        if status in DONE:
+        if status.is_stored:
             return True
         self._attempts += 1
         if status in HOPELESS:

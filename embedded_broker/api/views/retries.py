@@ -15,7 +15,7 @@ from attrs import field, frozen
 from embedded_broker.api.views.bodies import Bodies
 from embedded_broker.api.views.lookup import shown
 from embedded_broker.clocks.instants import instant
-from embedded_broker.clocks.timeline import Budget
+from embedded_broker.clocks.timeline import step_in_turns
 from embedded_broker.core.queries import in_turns
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.tables.offsets.table import NOT_STORED
@@ -94,9 +94,7 @@ def _in_engine(parts: BrokerParts, topic: str) -> Iterator[Pending]:
     while len(pages) < count:
         with parts.door.quiet:
             walk = parts.timers.pending(Wanted(topic=topic, limit=_PAGE, after=after))
-        while not walk.done:
-            with parts.door.quiet:
-                walk.step(Budget())
+        step_in_turns(parts.door, walk)
         if not walk.found:
             break
         pages += walk.found

@@ -26,7 +26,7 @@ from embedded_broker.api.views.lookup import (
 )
 from embedded_broker.api.views.send import SafeWord
 from embedded_broker.clocks.instants import epoch_ms, instant
-from embedded_broker.clocks.timeline import Budget
+from embedded_broker.clocks.timeline import Budget, step_in_turns
 from embedded_broker.clocks.wall_time_hint import MisreadClock
 from embedded_broker.core.refusals import Reason
 from embedded_broker.door import Door
@@ -354,9 +354,7 @@ class TimersView(View):
         """
         with self._look() as parts:
             snapshot = parts.timers.distribution()
-        while not snapshot.done:
-            with parts.door.quiet:
-                snapshot.step(Budget())
+        step_in_turns(parts.door, snapshot)
         return snapshot.buckets
 
     @property
@@ -469,9 +467,7 @@ def _list(parts: BrokerParts, wanted: Wanted) -> list[Pending]:
         walks: tuple[Walk, Walk] = (parts.timers.pending(wanted), parts.levels.pending(wanted))
     found: list[Pending] = []
     for walk in walks:
-        while not walk.done:
-            with parts.door.quiet:
-                walk.step(Budget())
+        step_in_turns(parts.door, walk)
         found += walk.found
     found.sort(key=lambda one: one.place)
     return found[: wanted.limit]

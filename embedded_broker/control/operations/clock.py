@@ -8,7 +8,8 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from embedded_broker.clocks.clock import Advanced, NextDeadline, VirtualClock
+from embedded_broker.clocks.clock import VirtualClock
+from embedded_broker.clocks.clock_run import Advanced, NextDeadline
 from embedded_broker.clocks.settle import Settled
 from embedded_broker.control.fields import Field, FieldType
 from embedded_broker.control.operation import TIMEOUT, WAIT_MAX_S, Call, Operation

@@ -224,10 +224,6 @@ class ConsumerFilterTable(Table):
         groups = {group: data.to_document() for group, data in value.items()}
         return key, {"groupFilterData": groups, "topic": key}
 
-    def head(self) -> dict[str, Any]:
-        """Give nothing: there is no version beside the filters."""
-        return {}
-
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what the file holds; nobody is there yet. What cannot be read is left out."""
         died_ms = self._session.now_ms - _DIED_BEFORE_START_MS

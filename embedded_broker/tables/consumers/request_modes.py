@@ -46,10 +46,6 @@ class RequestModeTable(Table):
         """Give an entry of the file: groups by topic."""
         return key, {group: mode.to_document() for group, mode in value.items()}
 
-    def head(self) -> dict[str, Any]:
-        """Give nothing: there is no version beside the modes."""
-        return {}
-
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what the file holds."""
         for topic, groups in (stored.get(self.document_key) or {}).items():

@@ -170,10 +170,6 @@ class OrderTable(Table):
         group, topic = key
         return f"{topic}{_SEPARATOR}{group}", {at: one.to_document() for at, one in value.items()}
 
-    def head(self) -> dict[str, Any]:
-        """Give nothing: there is no version beside the blocks."""
-        return {}
-
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what the file holds; a key without `@` is skipped."""
         for key, queues in (stored.get("table") or {}).items():

@@ -144,10 +144,6 @@ class OffsetTable(Table):
         """Give an entry of `config/consumerOffset.json`: key `topic@group`, bare queue ids."""
         return self.name(key), value
 
-    def head(self) -> dict[str, Any]:
-        """Give nothing: there is no version beside the offsets."""
-        return {}
-
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what `config/consumerOffset.json` holds; a key without `@` is skipped."""
         for key, queues in (stored.get("offsetTable") or {}).items():

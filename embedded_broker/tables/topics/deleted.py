@@ -47,10 +47,6 @@ class DeletedTopics(Table):
         """Give an entry of `config/deletedTopics.json`."""
         return key, value
 
-    def head(self) -> dict[str, Any]:
-        """Give nothing: there is no version beside the topics."""
-        return {}
-
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what `config/deletedTopics.json` holds."""
         for name, ends in (stored.get(self.document_key) or {}).items():

@@ -189,11 +189,9 @@ class SlicedTimerStore(TimerEngine):
             self._course.open()
         pending = state.metrics.total
         _LOG.info("sliced timer store loaded: %d pending, %r", pending, findings)
-        return TimerRecovery(
-            records_scanned=findings.records_scanned,
-            truncated_bytes=findings.truncated_bytes,
+        return evolve(
+            findings,
             already_released=len(state.done),
-            whole_log=findings.whole_log,
             queue_offset=state.queue_offset,
             read_time_ms=state.current_second * SECOND_MS,
             pending=pending,

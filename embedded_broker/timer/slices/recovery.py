@@ -17,10 +17,9 @@ filled again from the inbound queue, as far as the commit log still holds it.
 Must not know: how the state came about. Read on: `flush.py` for the order that this relies on.
 """
 
-from typing import NamedTuple
-
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.timer.delivery import released_since
+from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.request import parse_request
 from embedded_broker.timer.slices.dcommit_log import SliceLog, SliceSum, remove_slice
 from embedded_broker.timer.slices.dispatch import hold_late
@@ -35,14 +34,6 @@ from rocketmq_py.protocol.message_codec import decode_record
 _LOG = get_logger(__name__)
 
 
-class SliceFindings(NamedTuple):
-    """What recovery looked at and what it gave up."""
-
-    records_scanned: int
-    truncated_bytes: int
-    whole_log: bool
-
-
 def recover(
     state: SliceState,
     progress: SliceProgress | None,
@@ -50,7 +41,7 @@ def recover(
     first_offset: int,
     now_ms: int,
     skip_damage: bool = False,
-) -> SliceFindings:
+) -> TimerRecovery:
     """Set every pointer of the state. `first_offset` is where a queue without progress begins.
 
     Raises StoreError, and with `skip_damage` not for timers that are lost. Whatever it changes on
@@ -78,7 +69,7 @@ def recover(
         _read_late(state, progress)
     if lost:
         _LOG.warning("slice logs cut at their last good record: %d bytes given up", lost)
-    return SliceFindings(scanned, lost, whole_log)
+    return TimerRecovery(records_scanned=scanned, truncated_bytes=lost, whole_log=whole_log)
 
 
 # --- the logs ----------------------------------------------------------------------------------

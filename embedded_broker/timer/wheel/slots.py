@@ -11,7 +11,6 @@ Read on: `timer_log.py` for the records that a slot points to, `engine.py` for w
 
 import mmap
 import struct
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -22,6 +21,7 @@ from attrs import frozen
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.damaged_folder import set_aside, ways_out
 from embedded_broker.store.fs import FileSystem, Segment
+from embedded_broker.store.memory_fs import private_pages
 
 SLOT_SIZE: Final = 32
 SLOTS_DEFAULT: Final = 7 * 86_400
@@ -316,10 +316,7 @@ class TimerWheel:
 
 
 def _zeros(size: int) -> mmap.mmap:
-    """Give zeros whose untouched pages cost neither time nor memory, unlike a bytearray's."""
-    if sys.platform == "win32":
-        return mmap.mmap(-1, size)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages = private_pages(size)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
         with suppress(OSError):  # a kernel without huge pages
             pages.madvise(mmap.MADV_NOHUGEPAGE)  # else one used slot costs 2 MiB

@@ -10,17 +10,18 @@ import pytest
 from embedded_broker.clocks.timeline import Deadline
 from embedded_broker.store.put_values import PutStatus
 from embedded_broker.timer import delivery
-from embedded_broker.timer.delivery import DONE, HOPELESS, SOON_BETTER, RetryWait, released_since
+from embedded_broker.timer.delivery import HOPELESS, SOON_BETTER, RetryWait, released_since
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.store.store_tools import delete_before, message, new_store
 
 
 def test_no_answer_means_two_things_and_a_flush_that_timed_out_means_stored() -> None:
-    assert not DONE & HOPELESS
-    assert not DONE & SOON_BETTER
+    assert not any(status.is_stored for status in HOPELESS | SOON_BETTER)
     assert not HOPELESS & SOON_BETTER
-    assert {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT} <= DONE
-    assert PutStatus.UNKNOWN_ERROR not in DONE | HOPELESS | SOON_BETTER
+    assert PutStatus.PUT_OK.is_stored
+    assert PutStatus.FLUSH_DISK_TIMEOUT.is_stored
+    assert PutStatus.UNKNOWN_ERROR not in HOPELESS | SOON_BETTER
+    assert not PutStatus.UNKNOWN_ERROR.is_stored
 
 
 # --- the wait before a put that failed is tried again, by either clock ---------------------------
