@@ -6,13 +6,13 @@ sources of one broker fire, then and in a jump. Must not know: what fires. Read 
 """
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from threading import Event, Thread
 
 from attrs import define, field
 
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import (
+    NEVER_MS,
     UNRANKED,
     Budget,
     Deadline,
@@ -29,7 +29,6 @@ from rocketmq_py.logs import get_logger
 
 logger = get_logger(__name__)
 
-NEVER_MS = 1 << 62
 LONGEST_SLEEP_S = 30.0
 """A corrected machine clock is noticed after this time at the latest."""
 AFTER_A_FAILURE_S = 0.1
@@ -38,18 +37,12 @@ LET_OTHERS_IN_S = 0.0002
 
 @define(eq=False)
 class Track:
-    """Deadline sources of one broker that follow one clock.
-
-    ``changes`` counts what may have made one of their deadlines earlier. While it stays the same,
-    they are not asked again.
-    """
+    """Deadline sources of one broker that follow one clock."""
 
     driver: "ClockDriver"
     clock: BrokerClock
     sources: Sequence[DeadlineSource]
     visible: bool = field(kw_only=True)
-    changes: Callable[[], int] = field(kw_only=True)
-    changes_seen: int = field(init=False, default=-1)
     planned_ms: int = field(init=False, default=NEVER_MS)
     """The due time that the driver sleeps for."""
 
@@ -230,14 +223,9 @@ class ClockDriver:
         sources: Sequence[DeadlineSource],
         *,
         visible: bool,
-        changes: Callable[[], int] | None = None,
     ) -> Track:
-        """Fire ``sources`` when ``clock`` says so. Not under the door.
-
-        Without ``changes`` every entry of the door may have made a deadline earlier.
-        """
-        every_entry = count().__next__
-        track = Track(self, clock, sources, visible=visible, changes=changes or every_entry)
+        """Fire ``sources`` when ``clock`` says so. Not under the door."""
+        track = Track(self, clock, sources, visible=visible)
         self.tracks = [*self.tracks, track]
         if self._thread is not None:
             clock.attach(track)
@@ -283,17 +271,19 @@ class ClockDriver:
     def _look(self) -> None:
         """Wake the thread when something became due earlier than planned. Under the door."""
         for track in self.tracks:
-            changes = track.changes()
-            if changes == track.changes_seen or track.clock.jumping:
+            clock = track.clock
+            if clock.jumping:
                 continue  # whoever moves the clock wakes us when done
-            track.changes_seen = changes
-            first = track.earliest()
-            if first is None or first[0].due_ms >= track.planned_ms:
-                continue
-            due_ms = first[0].due_ms
-            if track.clock.flows or due_ms <= track.clock.now_ms:
-                track.planned_ms = due_ms
-                self._wake.set()
+            # A clock that stands still is moved by somebody, who then asks everybody.
+            planned_ms = track.planned_ms if clock.flows else clock.now_ms + 1
+            for source in track.sources:
+                if source.alarm.at_ms >= planned_ms:
+                    continue
+                source.alarm.clear()
+                head = source.next_deadline()
+                if head is not None and head.due_ms < planned_ms:
+                    track.planned_ms = planned_ms = head.due_ms
+                    self._wake.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -321,6 +311,8 @@ class ClockDriver:
                     continue  # whoever moves the clock fires, and wakes us when done
                 now_ms = clock.now_ms
                 track.fire_until(now_ms, budget)
+                for source in track.sources:
+                    source.alarm.clear()
                 first = track.earliest()
                 if first is None:
                     continue

@@ -7,7 +7,7 @@ and what for. Read on: ``driver.py`` for who fires them.
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from embedded_broker.clocks.timeline import Budget, Deadline
+from embedded_broker.clocks.timeline import Alarm, Budget, Deadline
 from rocketmq_py.clock import Clock
 
 
@@ -36,7 +36,7 @@ class Session:
     heap when they are half of it, so thousands of answered long polls do not pile up.
     """
 
-    __slots__ = ("_cancelled", "_heap", "asked", "clock", "horizon_ms")
+    __slots__ = ("_cancelled", "_count", "_heap", "alarm", "clock", "horizon_ms")
 
     _SWEEP_FROM = 64
 
@@ -44,8 +44,8 @@ class Session:
         self.clock = clock
         self._heap: list[tuple[int, int, SessionTimer]] = []
         self._cancelled = 0
-        self.asked = 0
-        """How many calls were asked for so far."""
+        self._count = 0
+        self.alarm = Alarm()
         self.horizon_ms = 0
         """While a jump of the session clock runs, its end: periodic work is done once there."""
 
@@ -57,8 +57,9 @@ class Session:
     def at(self, due_ms: int, call: Callable[[], None], what: str = "session") -> SessionTimer:
         """Call ``call`` under the door once the session clock reaches ``due_ms``."""
         timer = SessionTimer(self, due_ms, call, what)
-        self.asked += 1
-        heappush(self._heap, (due_ms, self.asked, timer))
+        self._count += 1
+        heappush(self._heap, (due_ms, self._count, timer))
+        self.alarm.ring(due_ms)
         return timer
 
     def after(self, delay_ms: int, call: Callable[[], None], what: str = "session") -> SessionTimer:

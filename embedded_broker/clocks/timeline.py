@@ -19,6 +19,7 @@ DOOR_BUDGET_MS = 5
 """How long one entry may hold the door before it yields."""
 
 
+NEVER_MS = 1 << 62
 UNRANKED = -1
 """The rank of what is no message: it comes before all messages."""
 
@@ -57,11 +58,36 @@ class Turn(Budget):
         return self._is_over() or self._left.exhausted()
 
 
+class Alarm:
+    """By which a source has the clock driver ask for its next deadline. Used under the door."""
+
+    __slots__ = ("at_ms",)
+
+    def __init__(self) -> None:
+        self.at_ms = 0
+        """The earliest time that was named since the driver asked last."""
+
+    def ring(self, due_ms: int = 0) -> None:
+        """Say that something may be due at ``due_ms``, earlier than before; by default at once."""
+        self.at_ms = min(self.at_ms, due_ms)
+
+    def clear(self) -> None:
+        """Wait for the next call: the driver asks now."""
+        self.at_ms = NEVER_MS
+
+
 class DeadlineSource(Protocol):
-    """Something that fires by itself. Both calls are made under the door."""
+    """Something that fires by itself. Both calls are made under the door.
+
+    Its alarm rings when its next deadline may have come nearer, but for what ``fire`` does.
+    """
+
+    @property
+    def alarm(self) -> Alarm:
+        """What it rings."""
 
     def next_deadline(self) -> Deadline | None:
-        """Return the earliest deadline, or None. Cheap: it is asked after every request."""
+        """Return the earliest deadline, or None."""
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
         """Fire what is due at or before ``now_ms`` in due order, until ``budget`` is exhausted.

@@ -81,7 +81,6 @@ class BrokerNode:
         self._is_open = False
         self._levels_due = False
         self._held_too = False
-        self._changes = 0
         self._predecessor = predecessor
         self._unsynced = unsynced or Unsynced((), ())
         self._tracks: list[Track] = []
@@ -247,17 +246,10 @@ class BrokerNode:
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""
         parts, runtime = self.parts, self._runtime
-        session, driver = parts.session, runtime.driver
+        driver = runtime.driver
         self._tracks = [
-            driver.add(
-                self._arguments.session_clock,
-                [session],
-                visible=False,
-                changes=lambda: session.asked,
-            ),
-            driver.add(
-                self._arguments.clock, parts.sources, visible=True, changes=self._count_changes
-            ),
+            driver.add(self._arguments.session_clock, [parts.session], visible=False),
+            driver.add(self._arguments.clock, parts.sources, visible=True),
         ]
         driver.after_jump.append(self._after_jump)
         driver.after_age.append(self._aging.look_at_once)
@@ -419,19 +411,13 @@ class BrokerNode:
             work.append(parts.levels.begin_flush())
         return [parts.store.begin_flush(), *work]
 
-    def _count_changes(self) -> int:
-        """Count what can bring a timer's deadline nearer, for the clock driver."""
-        parts = self.parts
-        pops = parts.revive.changes + parts.ordered.changes + parts.renewals.changes
-        return parts.store.delayed_puts + parts.transactions.changes + pops + self._changes
-
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
-        self._changes += 1
+        self._runtime.driver.wake()
 
     def _note_tables(self) -> None:
         """Let the driver look again: a master's timers may have come further, or ours left."""
-        self._changes += 1
+        self._runtime.driver.wake()
 
     def _wait_for_escape(self) -> None:
         """Let a jump of the clock end when what is due is where it belongs."""

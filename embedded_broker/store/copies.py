@@ -3,8 +3,8 @@
 Answers: how a message that lies in the commit log becomes one of another topic without being taken
 apart: its head is packed anew, body and properties are taken as they lie, and a few properties are
 added behind. Must not know: why (the timer releases what is due), what the properties mean. What
-cannot be copied this way is refused by ``Copies.add``, and goes through ``MessageStore.put``: IPv6
-hosts, transactions, long topic names, whatever a hook wants to see.
+cannot be copied this way is refused by ``CopyBatch.add``, and goes through ``MessageStore.put``:
+IPv6 hosts, transactions, long topic names, whatever a hook wants to see.
 
 The bytes are those that ``encode_neighbours`` would give. Read on: ``MessageStore.put_copies``,
 ``embedded_broker/timer/wheel/release.py`` for who copies.

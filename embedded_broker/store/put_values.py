@@ -131,9 +131,9 @@ class PutHook(Protocol):
 
     A hook may have three more attributes, which save calls. ``ignores_plain = True`` promises that
     it lets every message pass unchanged whose properties ask for nothing; it is then not called for
-    those of a ``run.Run``. The method ``ignores_timers(now_ms, *, instants)`` says whether it now
-    lets all delayed messages pass; ``instants`` tells whether some of them name an absolute time.
-    With ``ignores_copies = True`` it is not called for messages that the timer releases.
+    those of a ``MessageRun``. The method ``ignores_timers(now_ms, *, instants)`` says whether it
+    now lets all delayed messages pass; ``instants`` tells whether some of them name an absolute
+    time. With ``ignores_copies = True`` it is not called for messages that the timer releases.
     """
 
     @property

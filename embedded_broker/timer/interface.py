@@ -91,6 +91,7 @@ class TimerEngine(ABC):
         self._listing = listing
         self._unsettled = unsettled
         self._flush_stage = flush_stage
+        self.alarm = state.alarm
         self.retry = RetryWait()
         """The wait before what failed is tried again."""
         self.new_budget: Callable[[], Budget] = Budget

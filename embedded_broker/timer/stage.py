@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+from embedded_broker.clocks.timeline import Alarm
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
 
@@ -19,6 +20,7 @@ class EngineState(Protocol):
     store: MessageStore
     metrics: TimerMetrics
     lost: Counter[str]
+    alarm: Alarm
 
 
 State_co = TypeVar("State_co", bound=EngineState, covariant=True)

@@ -130,7 +130,6 @@ class Life:
             cast("BrokerClock", clock),
             parts.sources,
             visible=True,
-            changes=lambda: parts.door.entries,
         )
         self.flush_wanted = False
         self._steps: list[FlushWork] = []

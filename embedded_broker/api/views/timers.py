@@ -216,6 +216,7 @@ class StageView(View):
         with parts.door:
             stage = self._stage(parts)
             stage.resume()
+            parts.timers.alarm.ring()
         _catch_up(parts)
         if isinstance(stage, FlushStage):
             parts.flush_everything()

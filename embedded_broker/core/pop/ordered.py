@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.clocks.timeline import Budget, Deadline
+from embedded_broker.clocks.timeline import Alarm, Budget, Deadline
 from embedded_broker.core.waiters import Waiters
 from embedded_broker.tables.offsets.orders import OrderBlock, OrderTable
 from rocketmq_py.clock import Clock
@@ -26,8 +26,7 @@ class OrderedPops:
     _clock: Clock
     _waiters: Waiters
     table: OrderTable
-    changes: int = field(default=0, init=False)
-    """Counts what may have brought the next deadline nearer, for the clock driver."""
+    alarm: Alarm = field(factory=Alarm, init=False)
     _heap: list[tuple[int, int, tuple[str, str, int]]] = field(factory=list, init=False)
     _order: "count[int]" = field(factory=count, init=False)
 
@@ -58,7 +57,7 @@ class OrderedPops:
         at_ms = block.free_ms(self._clock.now_ms)
         if at_ms is not None:
             heappush(self._heap, (at_ms, next(self._order), (group, topic, queue_id)))
-            self.changes += 1
+            self.alarm.ring(at_ms)
 
     def next_deadline(self) -> Deadline | None:
         """When the next queue may be free, as far as somebody waits for it."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.clocks.timeline import Budget, Deadline
+from embedded_broker.clocks.timeline import Alarm, Budget, Deadline
 from embedded_broker.core.pop.acks import Acks, Hidden
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.retry_policies import retry_policy
@@ -59,8 +59,7 @@ class Renewals:
     _clock: Clock
     _groups: GroupTable
     _acks: Acks
-    changes: int = field(default=0, init=False)
-    """Counts what may have brought the next deadline nearer, for the clock driver."""
+    alarm: Alarm = field(factory=Alarm, init=False)
     _held: dict[_Key, _Held] = field(factory=dict, init=False)
     _heap: list[tuple[int, int, _Key]] = field(factory=list, init=False)
     _order: "count[int]" = field(factory=count, init=False)
@@ -176,7 +175,7 @@ class Renewals:
         ahead_ms = handle.pop_time_ms + handle.invisible_ms - AHEAD_MS
         held.due_ms = min(ahead_ms if due_ms is None else due_ms, held.first_ms + LONGEST_MS)
         heappush(self._heap, (held.due_ms, next(self._order), key))
-        self.changes += 1
+        self.alarm.ring(held.due_ms)
 
 
 def _key(one: Hidden) -> _Key:

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from attrs import define, field
 
-from embedded_broker.clocks.timeline import Budget, Deadline
+from embedded_broker.clocks.timeline import Alarm, Budget, Deadline
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.pop.revive_log import (
     PopKey,
@@ -107,8 +107,7 @@ class ReviveService:
     _env: Environment
     _tables: Tables
     counters: Counter[str] = field(factory=Counter, init=False)
-    changes: int = field(default=0, init=False)
-    """Counts what may have brought the next deadline nearer, for the clock driver."""
+    alarm: Alarm = field(factory=Alarm, init=False)
     _points: dict[PopKey, _Point | None] = field(factory=dict, init=False)
     """None: it is done, and has not arrived in the revive topic yet."""
     _heap: list[tuple[int, int, PopKey]] = field(factory=list, init=False)
@@ -316,7 +315,7 @@ class ReviveService:
 
     def _push(self, due_ms: int, key: PopKey) -> None:
         heappush(self._heap, (due_ms, next(self._order), key))
-        self.changes += 1
+        self.alarm.ring(due_ms)
 
     def next_deadline(self) -> Deadline | None:
         """When the next messages come back."""

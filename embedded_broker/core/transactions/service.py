@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 from embedded_broker.clocks.clock import BrokerClock
-from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
+from embedded_broker.clocks.timeline import UNRANKED, Alarm, Budget, Deadline
 from embedded_broker.core.client_calls import CheckTransaction, ClientCalls
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.refusals import Reason, Refused
@@ -106,8 +106,7 @@ class TransactionalMessageService:
     counters: Counter[str] = field(factory=Counter, init=False)
     finished: Histogram = field(init=False)
     """How long producers took to end their transactions."""
-    changes: int = field(default=0, init=False)
-    """Counts what may have brought the next deadline nearer, for the clock driver."""
+    alarm: Alarm = field(factory=Alarm, init=False)
     _open: OrderedDict[int, OpenHalf] = field(factory=OrderedDict, init=False)
     _keys: dict[str, int] = field(factory=dict, init=False)
     """The open half message of each UNIQ_KEY, the latest of several."""
@@ -222,7 +221,7 @@ class TransactionalMessageService:
             heap[:] = [entry for entry in heap if entry[1] in self._open]
             heapify(heap)
         heappush(heap, (due_ms, offset))
-        self.changes += 1
+        self.alarm.ring(due_ms)
 
     # --- half messages end -----------------------------------------------------------------
 
@@ -457,7 +456,7 @@ class TransactionalMessageService:
             if offset not in held
         ]
         heapify(self._heap)
-        self.changes += 1
+        self.alarm.ring()
 
     # --- how far everything is done ----------------------------------------------------------
 

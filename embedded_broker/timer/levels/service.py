@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from attrs import frozen
 
-from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
+from embedded_broker.clocks.timeline import UNRANKED, Alarm, Budget, Deadline
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_run import Arrivals
@@ -109,6 +109,7 @@ class ScheduleMessageService:
         self._saved: dict[int, int] | None = {}
         self._running = False
         self._is_held = False
+        self.alarm = Alarm()
         self.tally = LevelTally(store, self.waiting_from)
         """How many messages wait, by topic."""
         self.skipped: Counter[str] = Counter()
@@ -259,6 +260,7 @@ class ScheduleMessageService:
             self._offsets[level] = self._next[level] = arrivals.queue_offset
         if level not in self._heads:
             self._find_head(level, arrivals.store_timestamp)
+        self.alarm.ring()
 
     def next_deadline(self) -> Deadline | None:
         """When the next message of any level goes, or a put is tried again."""

@@ -236,6 +236,7 @@ class SlicedTimerStore(TimerEngine):
         if arrivals.topic == state.topic and arrivals.queue_id == state.inbound[1]:
             for arrival in arrivals.each() if self._running else ():
                 self._take(arrival)
+            state.alarm.ring()
 
     def _take(self, arrival: Arrival) -> None:
         """Send a message that arrived on its way, unless it must wait in the queue."""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from attrs import define, field
 
+from embedded_broker.clocks.timeline import Alarm
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
@@ -162,6 +163,7 @@ class SliceState:
     unchecked: dict[int, SliceSum] = field(factory=dict)
     """Slices whose logs are to be compared with this when they are loaded."""
     lost: Counter[str] = field(factory=Counter)
+    alarm: Alarm = field(factory=Alarm)
 
     @property
     def topic(self) -> str:

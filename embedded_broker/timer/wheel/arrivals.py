@@ -60,6 +60,7 @@ class WheelArrivals:
     def note_time(self, store_ms: int) -> None:
         """Take note of a message that was stored at this time and waits in the queue."""
         self.latest_ms = max(self.latest_ms, store_ms)
+        self._state.alarm.ring()
 
     def on_arrival(self, arrivals: Arrivals) -> None:
         """Take note of what became visible; messages of the timer topic enter the wheel."""
@@ -70,9 +71,11 @@ class WheelArrivals:
             self._take_run(arrivals, source)
         elif isinstance(source, InnerMessage):
             self._count_and_take(arrivals, 0, source.properties)
-        elif source is not None:  # copies of ours are hops: a step reads them from the queue
+        elif source is not None:
             for index in range(len(arrivals.entries)):
                 self._count_and_take(arrivals, index, arrivals.properties_at(index))
+        else:  # copies of ours are hops: a step reads them from the queue
+            self._state.alarm.ring()
 
     def _take_run(self, arrivals: Arrivals, run: TimerRun) -> None:
         """Take note of timers that became visible together."""
@@ -85,12 +88,18 @@ class WheelArrivals:
             while done < count:
                 if state.role.releases and self._may_enter(arrivals.queue_offset + done, now_ms):
                     taken = self._enqueue_put.put_run(run, arrivals.entries, done)
+                    if taken:
+                        # A slot is loaded when the one before it begins.
+                        slot_ms = min(run.out_ms[done : done + taken])
+                        state.alarm.ring(slot_ms - state.precision_ms)
                     state.curr_queue_offset += taken
                     done += taken
                 if done < count:
                     properties = arrivals.properties_at(done)
                     request = parse_request(properties)
-                    if request is not None:
+                    if request is None:
+                        state.alarm.ring()
+                    else:
                         self._take(arrivals, done, properties, request)
                     done += 1
         except StoreError as error:
@@ -111,6 +120,7 @@ class WheelArrivals:
     def _count_and_take(self, arrivals: Arrivals, index: int, properties: dict[str, str]) -> None:
         request = parse_request(properties)
         if request is None:
+            self._state.alarm.ring()
             return  # EnqueueGet counts it when it comes there
         if request.deletes is None:
             self._state.metrics.add(request.real_topic, 1, arrivals.store_timestamp)
@@ -133,10 +143,12 @@ class WheelArrivals:
         try:
             if self._may_enter(queue_offset, store_ms):
                 if is_usual and put.put_usual(request.out_ms, offset, size, request.real_topic):
+                    state.alarm.ring(request.out_ms - state.precision_ms)
                     state.curr_queue_offset += 1
                     return
                 message = TimerMessage(offset, size, store_ms, properties, request, queue_offset)
                 if put.put(message, store_ms) is None:
+                    state.alarm.ring()
                     state.curr_queue_offset += 1
                     return
         except StoreError as error:

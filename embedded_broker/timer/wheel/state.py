@@ -16,6 +16,7 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.clocks.timeline import Alarm
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.copies import stored_parts, topic_field
@@ -98,6 +99,7 @@ class TimerState:
     old_removed: frozenset[int] = frozenset()
     """Offsets of the timers that marks removed in a former life from those slots."""
     lost: Counter[str] = field(factory=Counter)
+    alarm: Alarm = field(factory=Alarm)
 
     def floor(self, time_ms: int) -> int:
         """Give the slot boundary at or before a time."""

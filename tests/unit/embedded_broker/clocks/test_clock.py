@@ -9,7 +9,7 @@ import pytest
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock, WallClock
 from embedded_broker.clocks.driver import ClockDriver
 from embedded_broker.clocks.instants import EARLIEST_MS, epoch_ms, instant
-from embedded_broker.clocks.timeline import Budget, Deadline
+from embedded_broker.clocks.timeline import Alarm, Budget, Deadline
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
 from rocketmq_py.clock import LATEST_MS, Clock, SystemClock
@@ -29,6 +29,7 @@ class Script:
         self.log = log
         self.horizons: list[int] = []
         self.on_fire: Callable[[], None] | None = None
+        self.alarm = Alarm()
 
     def next_deadline(self) -> Deadline | None:
         return Deadline(self.dues[0], self.name) if self.dues else None

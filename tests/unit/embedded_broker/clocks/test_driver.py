@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from threading import Event
+from threading import Event, get_ident
 from threading import enumerate as threads
 from typing import Literal
 
@@ -15,7 +15,7 @@ from embedded_broker import EmbeddedBroker, RecallOutcome, TimerKind
 from embedded_broker.clocks.clock import VirtualClock, WallClock
 from embedded_broker.clocks.driver import ClockDriver
 from embedded_broker.clocks.session import Session
-from embedded_broker.clocks.timeline import Budget, Deadline
+from embedded_broker.clocks.timeline import Alarm, Budget, Deadline
 from embedded_broker.door import Door
 from rocketmq_py.clock import SystemClock
 
@@ -133,6 +133,7 @@ def test_work_beyond_the_budget_goes_on_in_the_next_entry(door: Door, driver: Cl
         def __init__(self) -> None:
             self.left = 5
             self.done = Event()
+            self.alarm = Alarm()
 
         def next_deadline(self) -> Deadline | None:
             return Deadline(0, "slow") if self.left else None
@@ -170,33 +171,65 @@ def test_closing_joins_the_thread_and_leaves_the_clock(door: Door) -> None:
     assert clock._tracks == []
 
 
-def test_sources_are_asked_again_only_when_something_stirred(
+class Watched:
+    """Session timers that note which threads ask them."""
+
+    def __init__(self) -> None:
+        self.timers = Session(SystemClock())
+        self.alarm, self.fire = self.timers.alarm, self.timers.fire
+        self.asked_by: list[int] = []
+
+    def next_deadline(self) -> Deadline | None:
+        self.asked_by.append(get_ident())
+        return self.timers.next_deadline()
+
+    @property
+    def asked_here(self) -> int:
+        """How often this thread asked, as whoever leaves the door does."""
+        return self.asked_by.count(get_ident())
+
+
+def test_a_source_is_asked_only_when_its_alarm_names_a_time_that_has_come(
     door: Door, driver: ClockDriver
 ) -> None:
-    timers, made, asked = Session(SystemClock()), Event(), list[int]()
-
-    class Watched:
-        """Session timers that count how often they are asked."""
-
-        fire = timers.fire
-
-        def next_deadline(self) -> Deadline | None:
-            asked.append(timers.asked)
-            return timers.next_deadline()
-
-    clock = VirtualClock()
-    driver.add(clock, [Watched()], visible=True, changes=lambda: timers.asked)
+    clock, watched, first, made = VirtualClock(), Watched(), Event(), Event()
+    timers = watched.timers
+    driver.add(clock, [watched], visible=True)
     driver.start()
     with door:
+        timers.at(clock.now_ms, first.set)
+    assert first.wait(GUARD_S)
+    with door:
+        before = watched.asked_here
         timers.at(clock.now_ms + 1, lambda: None)
     with door:
-        before = len(asked)
-    with door:
-        assert len(asked) == before
-    with door:
+        assert watched.asked_here == before
         timers.at(clock.now_ms, made.set)
 
     assert made.wait(GUARD_S)
+    assert watched.asked_here > before
+
+
+def test_a_source_whose_alarm_names_a_later_time_than_is_waited_for_is_left_alone(
+    door: Door, driver: ClockDriver
+) -> None:
+    watched, first, made = Watched(), Event(), Event()
+    timers, now_ms = watched.timers, watched.timers.now_ms
+    driver.add(WallClock(), [watched], visible=False)
+    driver.start()
+    with door:
+        timers.at(now_ms + 500_000, lambda: None)
+        timers.at(now_ms, first.set)
+    assert first.wait(GUARD_S)
+    with door:
+        before = watched.asked_here
+        timers.at(now_ms + 600_000, lambda: None)
+    with door:
+        assert watched.asked_here == before
+        timers.at(now_ms + 1, made.set)
+
+    assert made.wait(GUARD_S)
+    assert watched.asked_here > before
 
 
 # --- ties --------------------------------------------------------------------------------------

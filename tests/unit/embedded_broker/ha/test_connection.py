@@ -7,8 +7,9 @@ from typing import cast
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.ha.connection import HAConnection, Transport
+from embedded_broker.ha.connection import HAConnection
 from embedded_broker.remoting.server import TcpServer
+from embedded_broker.remoting.socket_transport import SocketTransport
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.ha.raw_slave import RawSlave, service_of
 
@@ -195,7 +196,7 @@ def test_a_slave_of_another_host_is_refused_unless_allowRemoteAdmin_is_set(  # n
     said: list[str] = []
     transport, service = FarTransport(), service_of(broker)
     connection = HAConnection(TcpServer(), service, lambda: allowed, said.append)
-    connection.connection_made(cast("Transport", transport))
+    connection.connection_made(cast("SocketTransport", transport))
     assert transport.is_aborted or allowed
     assert len(service.slaves) == allowed
     assert ["192.0.2.9" in line for line in said] == ([] if allowed else [True])
