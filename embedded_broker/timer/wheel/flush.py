@@ -65,6 +65,7 @@ class Checkpointer:
         self._written: tuple[bytes, int, int, frozenset[int]] | None = None
         self._written_counter = -1
         self._last_meta: TimerMeta | None = None
+        self._found = TimerCheckpoint()
         self._recovered_read_ms = 0
         self._again_from_pos = 0
         self._again_until_py = -1
@@ -80,6 +81,7 @@ class Checkpointer:
             checkpoint = self._file.load()
         except StoreDamagedError as error:
             self.problem = str(error)
+        self._found = TimerCheckpoint() if checkpoint is None else checkpoint.copy()
         return checkpoint, self._last_meta
 
     def start(self, recovered: Recovered) -> None:
@@ -142,18 +144,16 @@ class Checkpointer:
         self._file.close()
 
     def _meta_before(self, meta: TimerMeta) -> TimerMeta | None:
-        """Give the last timermeta with what was removed since; None when that is nothing.
+        """Give what timermeta is to say beside the old timercheck; None when that stands there.
 
-        It goes with the old timercheck: the new one may pass the marks that removed those, and
-        nothing else tells of it.
+        The new timercheck may pass the marks that removed timers, and nothing else tells of those.
+        Without a timermeta a kill would leave a timercheck that nothing can be held against: behind
+        a clock that was set back it looks damaged.
         """
         last = self._last_meta
-        if last is None:
-            # Of a new store: recovery then looks at everything, as without the file.
-            nothing = TimerCheckpoint()
-            last = evolve(meta, checkpoint=nothing, release_scan_pos=0, removed=frozenset())
-            last = evolve(last, wheel_covered_pos=0)
-        if meta.removed <= last.removed:
+        if last is None:  # recovery then looks at everything, as without the file
+            last = evolve(meta, checkpoint=self._found, release_scan_pos=0, wheel_covered_pos=0)
+        elif meta.removed <= last.removed:
             return None
         return evolve(last, removed=last.removed | meta.removed, clean_end=None, seal=None)
 

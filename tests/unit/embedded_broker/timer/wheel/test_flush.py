@@ -66,6 +66,7 @@ def test_messages_come_first_and_what_says_so_comes_last() -> None:
         "consumequeue",
         "timerlog",
         "timerwheel",
+        "timermeta",  # of a new store, so that its first timercheck has a copy
         "timercheck",
         "timermetrics",
         "timermetrics.crc32",
@@ -87,6 +88,26 @@ def test_positions_are_those_of_the_moment_of_capture() -> None:
     meta = TimerMetaFile(fs, META_FILE).load()
     assert meta is not None
     assert meta.checkpoint == checkpoint
+
+
+@pytest.mark.parametrize("back_ms", [500, 5000, 3_600_000])
+def test_the_first_flush_may_end_early_behind_a_clock_that_was_set_back(back_ms: int) -> None:
+    """Its timercheck names a read time that has not come, and nothing of it is damaged."""
+    rig, fs = watched()
+    rig.timer(60_000)
+    rig.advance(10_000)
+    rig.clock.now_ms -= back_ms
+    fs.refused = "timermetrics"
+    with pytest.raises(StoreError):
+        rig.flush()
+    checkpoint = TimerCheckpointFile(fs, CHECKPOINT_FILE).load()
+    assert checkpoint is not None
+    assert checkpoint.last_read_time_ms > rig.clock.now_ms
+    fs.refused = ""
+    rig.crash()
+    assert rig.recovery.pending == 1
+    rig.advance(60_000 + back_ms)
+    assert len(rig.bodies()) == 1
 
 
 def test_nothing_is_written_when_nothing_changed() -> None:
