@@ -71,7 +71,7 @@ test: $(VENV)/.test $(CORE_VENV)/.core
 check: $(VENV)/.dev
 	@$(PARTS) check
 
-interop: $(VENV)/.dev
+interop: $(VENV)/.test
 	@$(PARTS) interop
 
 hostile: $(VENV)/.dev
