@@ -40,21 +40,32 @@ def tools() -> None:
         pytest.fail(f"not found on this machine: {', '.join(missing)}")
 
 
-Done = dict[tuple[str, str], Cell]
-_DONE: Done = {}
+Done = Callable[[str, str, Cell], None]
+_DONE = "client and scenario"
 
 
-@pytest.fixture(scope="session")
-def done() -> Done:
-    """What became of each client and scenario: told as a table at the end."""
-    return _DONE
+@pytest.fixture
+def done(request: pytest.FixtureRequest) -> Done:
+    """Note what became of a client and a scenario, for the table at the end."""
+
+    def note(client: str, scenario: str, cell: Cell) -> None:
+        request.node.user_properties.append((_DONE, (client, scenario, cell.told(scenario))))
+
+    return note
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the table of clients and scenarios."""
-    if _DONE:
+    """Show the table of clients and scenarios, whichever worker ran them."""
+    told: dict[tuple[str, str], str] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == _DONE:
+                    client, scenario, text = value
+                    told[client, scenario] = text
+    if told:
         terminalreporter.section("clients and scenarios")
-        for line in table(_DONE):
+        for line in table(told):
             terminalreporter.write_line(line)
 
 

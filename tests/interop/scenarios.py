@@ -98,8 +98,10 @@ class Cell:
             last[queue] = number
         return True
 
-    def __str__(self) -> str:
-        return f"{len(self.sent)}/{len(self.came)}/{self.duplicates}"
+    def told(self, scenario: str) -> str:
+        """Say how many were sent, came and came again, with ``!`` where that is wrong."""
+        counts = f"{len(self.sent)}/{len(self.came)}/{self.duplicates}"
+        return counts if self.wrong(scenario) is None else f"{counts} !"
 
 
 def java(version: str, program: str) -> Callable[[], list[str]]:
@@ -204,19 +206,13 @@ def run(client: Client, address: str, prefix: str, **variables: str) -> dict[str
     return found
 
 
-def table(done: dict[tuple[str, str], Cell]) -> list[str]:
-    """Show every client and scenario: sent, received and duplicates, ``!`` where it is wrong."""
-    rows = list(dict.fromkeys(client for client, _ in done))
+def table(told: dict[tuple[str, str], str]) -> list[str]:
+    """Lay out what is told of every client and scenario."""
+    rows = sorted({client for client, _ in told})
     wide = 2 + max(map(len, rows))
     lines = [f"{'sent/received/duplicates':26}" + "".join(f"{row:>{wide}}" for row in rows)]
     for scenario in (*ALL, *OF_GRPC):
-        if any((row, scenario) in done for row in rows):
-            texts = [_text(done.get((row, scenario)), scenario) for row in rows]
+        if any((row, scenario) in told for row in rows):
+            texts = [told.get((row, scenario), "-") for row in rows]
             lines.append(f"{scenario:26}" + "".join(f"{text:>{wide}}" for text in texts))
     return lines
-
-
-def _text(cell: Cell | None, scenario: str) -> str:
-    if cell is None:
-        return "-"
-    return f"{cell}{'' if cell.wrong(scenario) is None else ' !'}"

@@ -63,12 +63,12 @@ def check_a_delay_and_a_recall(namesrv_addr: str) -> None:
     consumer.subscribe("Orders", "*")
     consumer.register_message_listener(inbox)
     with DefaultMQProducer("P_container", namesrv_addr=namesrv_addr) as producer, consumer:
-        unwanted = producer.send(Message("Orders", b"unwanted").set_delay_time_ms(2 * DELAY_MS))
+        unwanted = producer.send(Message("Orders", b"unwanted").set_delay_time_ms(4 * DELAY_MS))
         asked_ms = SystemClock().now_ms
         producer.send(Message("Orders", b"wanted").set_delay_time_ms(DELAY_MS))
         assert unwanted.recall_handle is not None
         producer.recall_message("Orders", unwanted.recall_handle)
-        producer.send(Message("Orders", b"last").set_delay_time_ms(4 * DELAY_MS))
+        producer.send(Message("Orders", b"last").set_delay_time_ms(6 * DELAY_MS))
         body, at_ms = inbox.arrived.get(timeout=WAIT_SECONDS)
         assert body == b"wanted"
         assert at_ms >= asked_ms + DELAY_MS

@@ -73,5 +73,5 @@ def test_a_grpc_client_gets_what_was_sent_once(
     look: Look, done: Done, client: Client, scenario: str, server: str
 ) -> None:
     cell = look(client, server)[scenario]
-    done[f"{client.name}, {server}", scenario] = cell
+    done(f"{client.name}, {server}", scenario, cell)
     assert cell.wrong(scenario) is None

@@ -84,5 +84,5 @@ def test_a_grpc_client_gets_what_was_sent_once(
     look: Look, done: Done, client: Client, scenario: str
 ) -> None:
     cell = look(client)[scenario]
-    done[f"{client.name}, endpoint", scenario] = cell
+    done(f"{client.name}, endpoint", scenario, cell)
     assert cell.wrong(scenario) is None

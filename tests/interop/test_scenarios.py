@@ -89,5 +89,5 @@ def test_a_client_gets_what_was_sent_once(
         missing = f"{client.needs} not found: {client.name} is not run"
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     cell = look(client, server)[scenario]
-    done[f"{client.name}, {server}", scenario] = cell
+    done(f"{client.name}, {server}", scenario, cell)
     assert cell.wrong(scenario) is None

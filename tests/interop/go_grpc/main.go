@@ -317,9 +317,8 @@ func (s *scenarios) later(key string, at time.Time) *rmq.SendReceipt {
 }
 
 func (s *scenarios) recalled() {
-	at := time.Now().Add(2 * delay)
 	for n := 0; n < count; n++ {
-		receipt := s.later(yesOrNo(n), at)
+		receipt := s.later(yesOrNo(n), time.Now().Add(4*delay))
 		if n%2 == 1 {
 			must(s.producer.Recall(context.Background(), s.topic(), receipt.RecallHandle))
 		}

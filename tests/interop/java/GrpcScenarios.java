@@ -296,7 +296,7 @@ public class GrpcScenarios {
         for (int n = 0; n < COUNT; n++) {
             String key = (n % 2 == 0 ? "yes" : "no") + n;
             SendReceipt receipt = send(key,
-                message(key).setDeliveryTimestamp(System.currentTimeMillis() + 2 * DELAY_MS).build());
+                message(key).setDeliveryTimestamp(System.currentTimeMillis() + 4 * DELAY_MS).build());
             if (n % 2 != 0) {
                 producer.recallMessage(topic(), receipt.getRecallHandle());
             }

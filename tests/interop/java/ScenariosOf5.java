@@ -46,7 +46,7 @@ public class ScenariosOf5 extends Scenarios {
         consumed(COUNT / 2, "*", () -> {
             for (int n = 0; n < COUNT; n++) {
                 Message message = message((n % 2 == 0 ? "yes" : "no") + n);
-                message.setDelayTimeMs(2 * DELAY_MS);
+                message.setDelayTimeMs(4 * DELAY_MS);
                 SendResult result = producer.send(message);
                 sent(message.getKeys(), result);
                 if (n % 2 != 0) {

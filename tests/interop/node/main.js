@@ -139,8 +139,8 @@ async function timers() {
 }
 
 async function recalled() {
-  const due = new Date(Date.now() + 2 * DELAY_MS);
   for (const n of numbers) {
+    const due = new Date(Date.now() + 4 * DELAY_MS);
     const receipt = await send(message(yesOrNo(n), { deliveryTimestamp: due }));
     if (n % 2 === 1) await producer.recallMessage(topic(), receipt.recallHandle);
   }

@@ -325,10 +325,9 @@ class Scenarios:
 
     def do_recall(self) -> None:
         def sending() -> None:
-            due_s = int(time.time()) + 2 * DELAY_S
             for number in range(COUNT):
                 message = self.message(f"yes{number}" if number % 2 == 0 else f"no{number}")
-                message.delivery_timestamp = due_s
+                message.delivery_timestamp = int(time.time()) + 4 * DELAY_S
                 receipt = self.send(message)
                 if number % 2:
                     self.producer.recall_message(self.topic, receipt.recall_handle)
