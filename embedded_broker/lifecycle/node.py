@@ -176,12 +176,12 @@ class BrokerNode:
             parts.on_leave.append(slaves.close)
         if parts.config.text("brokerRole") == "SLAVE":
             with parts.door:
-                self._slave = SlaveNode(parts, self.ha_address, self._note_tables)
+                self._slave = SlaveNode(parts, self.ha_address, self._runtime.driver.wake)
             return
         with parts.door:
-            self._registration = registration_of(parts, self.ha_address, self._note_tables)
+            self._registration = registration_of(parts, self.ha_address, self._runtime.driver.wake)
             if name_servers := parts.config.text("escapeNamesrvAddr"):
-                self._escape = Escape(parts, name_servers, self._note_tables)
+                self._escape = Escape(parts, name_servers, self._runtime.driver.wake)
                 self._escape.open()
 
     def _connect_flusher(self, parts: BrokerParts) -> Flusher:
@@ -413,10 +413,6 @@ class BrokerNode:
 
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
-        self._runtime.driver.wake()
-
-    def _note_tables(self) -> None:
-        """Let the driver look again: a master's timers may have come further, or ours left."""
         self._runtime.driver.wake()
 
     def _wait_for_escape(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
+from itertools import dropwhile
 
 from embedded_broker.kit.jvm import Jvm, running
 from embedded_broker.kit.real import wait_until
@@ -45,20 +46,31 @@ def told_of(program: Jvm, part: str) -> list[dict[str, int]]:
     return [counted(line) for line in program.said() if part in line]
 
 
-def wait_for_look(program: Jvm, *, some: Sequence[str], none: Sequence[str]) -> None:
-    """Wait until a program has done some things for ten seconds, and nothing else.
+def settled(program: Jvm, *, some: Sequence[str], none: Sequence[str]) -> list[dict[str, int]]:
+    """Give the counts from the first line on that has all of ``some`` and none of ``none``.
 
-    On a slow machine the first send of a program that starts takes longer than it may.
+    Each line is about the ten seconds before it. Lines before the first are not judged: on a slow
+    machine the first send of a program that starts takes longer than it may.
     """
 
-    def is_well(told: dict[str, int]) -> bool:
-        return all(told[name] for name in some) and not any(told[name] for name in none)
+    def is_unsettled(told: dict[str, int]) -> bool:
+        return not all(told[name] for name in some) or any(told[name] for name in none)
 
+    return list(dropwhile(is_unsettled, told_of(program, "Send TPS:")))
+
+
+def wait_until_settled(program: Jvm, *, some: Sequence[str], none: Sequence[str]) -> None:
     wait_until(
-        lambda: any(map(is_well, told_of(program, "Send TPS:"))),
-        f"some of {some} and none of {none}",
+        lambda: settled(program, some=some, none=none),
+        f"a line with {some} and without {none}",
         timeout=DONE_S,
     )
+
+
+def check_settled(program: Jvm, *, some: Sequence[str], none: Sequence[str]) -> None:
+    """Check that a program that went well once has gone well since."""
+    for told in settled(program, some=some, none=none):
+        assert not any(told[name] for name in none), told
 
 
 def backlog(access: QueueAccess) -> int:
@@ -103,11 +115,13 @@ def test_the_programs_of_the_newest_release_find_no_fault() -> None:
             benchmark("5.5.0", "Producer", namesrv, "-y", "true", "-q", "2000") as asynchronous,
         ):
             failed = ("Send Failed", "Send Message Failed")
-            wait_for_look(batches, some=("Send MPS",), none=failed)
             wrong = ("Send Failed", "UnexpectedCheck", "DuplicatedCheck")
-            wait_for_look(transactions, some=("Send TPS", "Check"), none=wrong)
+            wait_until_settled(batches, some=("Send MPS",), none=failed)
+            wait_until_settled(transactions, some=("Send TPS", "Check"), none=wrong)
             told = counted(asynchronous.wait_for_line("[Complete]", STATS_S))
             assert (told["Send Failed"], told["Response Failed"]) == (0, 0)
+            check_settled(batches, some=("Send MPS",), none=failed)
+            check_settled(transactions, some=("Send TPS", "Check"), none=wrong)
         wait_for_consumers(access)
         consumer.wait_for_line("Consume TPS:", STATS_S)
         assert {told["Consume Fail"] for told in told_of(consumer, "Consume TPS:")} == {0}

@@ -4,7 +4,8 @@ Answers: which positions recovery may start from, and in which order the files f
 Between capturing and `TimerFlush.run` the store's own flush syncs the commit log and the queues,
 so that no position accounts for a message that a power loss could still take. Then the timer log,
 the wheel that points into it, timercheck, timermetrics, and last timermeta (the order of
-`TimerMessageStore.TimerFlushService`, with our file behind). Must not know: when to flush.
+`TimerMessageStore.TimerFlushService`, with our file behind). A timermeta also goes before a
+timercheck that would stand beside none, or that passes marks. Must not know: when to flush.
 
 Read on: `engine.py` (`begin_flush`), `recovery.py` for what relies on the order.
 """
@@ -144,7 +145,7 @@ class Checkpointer:
         self._file.close()
 
     def _meta_before(self, meta: TimerMeta) -> TimerMeta | None:
-        """Give what timermeta is to say beside the old timercheck; None when that stands there.
+        """Give the timermeta that must be on the disk before the new timercheck is; None if it is.
 
         The new timercheck may pass the marks that removed timers, and nothing else tells of those.
         Without a timermeta a kill would leave a timercheck that nothing can be held against: behind
