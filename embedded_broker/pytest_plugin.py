@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from embedded_broker.kit.fixtures import (
-    _rocketmq_bench,
+    _rocketmq_fixture,
     rocketmq_aio_consumer,
     rocketmq_aio_producer,
     rocketmq_broker,
@@ -71,7 +71,7 @@ __all__ = [
     "Recorder",
     "Recorders",
     "Store",
-    "_rocketmq_bench",
+    "_rocketmq_fixture",
     "pytest_addoption",
     "pytest_configure",
     "pytest_configure_node",

@@ -110,7 +110,7 @@ class Consume:
     _statistics: Statistics
     waiters: Waiters
     filters: Filters
-    _outside: BackgroundFilters
+    _background_filters: BackgroundFilters
     _heir: "Consume | None" = field(default=None, init=False)
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
@@ -121,7 +121,7 @@ class Consume:
         try:
             pulled = self._look(pull)
         except (Unjudged, Unmade) as one:
-            self._outside.judge(one, partial(self._pull_again, pull, reply))
+            self._background_filters.judge(one, partial(self._pull_again, pull, reply))
             return None
         if pull.commit_offset is not None and pulled.found.status is not GetStatus.OFFSET_RESET:
             self._tables.offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
@@ -249,7 +249,7 @@ class Consume:
                     pull.offset = found.next_begin_offset
                     return False
         except (Unjudged, Unmade) as one:
-            outcome = self._outside.judge_for(waiter, self.waiters, one, is_over=is_over)
+            outcome = self._background_filters.judge_for(waiter, self.waiters, one, is_over=is_over)
         except Refused as refused:
             outcome = refused
         except Exception as error:  # noqa: BLE001 - the puller hears of it

@@ -15,13 +15,8 @@ from embedded_broker.core.durability import Durability
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.filters import Filters
 from embedded_broker.core.guards import Guards
-from embedded_broker.core.pop.acks import Acks
-from embedded_broker.core.pop.renewals import Renewals
-from embedded_broker.core.pop.service import PopService
-from embedded_broker.core.produce import Produce
-from embedded_broker.core.recalls import Recalls
-from embedded_broker.core.retries import Retries
-from embedded_broker.core.transactions.ending import EndTransactions
+from embedded_broker.core.pop.services import PopServices
+from embedded_broker.core.send_services import SendServices
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.tables.broker_tables import Tables
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -37,14 +32,9 @@ class BrokerServices:
     guards: Guards
     filters: Filters
     retry_owners: RetryOwners
-    produce: Produce
-    retries: Retries
-    recalls: Recalls
+    send: SendServices
+    pop: PopServices
     transactions: TransactionalMessageService
-    endings: EndTransactions
-    pop_service: PopService
-    acks: Acks
-    renewals: Renewals
     administration: Administration
     durability: Durability
     calls: ClientCalls

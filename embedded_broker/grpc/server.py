@@ -224,8 +224,8 @@ class GrpcServer:
         with self._endpoint.door:
             for services in self._endpoint.brokers.values():
                 for call in list(self._open):
-                    services.pop_service.waiters.release(call.client)
-                services.renewals.let_all_go()
+                    services.pop.service.waiters.release(call.client)
+                services.pop.renewals.let_all_go()
         for stream in list(self._streams):
             stream.end()
 

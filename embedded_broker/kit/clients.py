@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 ListenFunction = Callable[[list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus]
 
 
-def start_producer(bench: FixtureBroker, group: str, ends: ExitStack) -> DefaultMQProducer:
+def start_producer(fixture: FixtureBroker, group: str, ends: ExitStack) -> DefaultMQProducer:
     """Start a producer that is shut down with its test."""
-    producer = DefaultMQProducer(group, namesrv_addr=bench.namesrv_addr)
+    producer = DefaultMQProducer(group, namesrv_addr=fixture.namesrv_addr)
     ends.enter_context(producer)
     return producer
 
 
-def start_aio_producer(bench: FixtureBroker, group: str, ends: ExitStack) -> "aio.Producer":
+def start_aio_producer(fixture: FixtureBroker, group: str, ends: ExitStack) -> "aio.Producer":
     """Start a producer of the test's event loop, before there is one; it ends with its test."""
     from rocketmq_py import aio  # loads asyncio
 
-    producer = aio.Producer(group, namesrv_addr=bench.namesrv_addr)
+    producer = aio.Producer(group, namesrv_addr=fixture.namesrv_addr)
     ends.enter_context(producer)
     return producer
 
@@ -58,9 +58,9 @@ class Consumers:
     """``rocketmq_consumer``: call it to start a consumer. Every call starts another one."""
 
     def __init__(
-        self, bench: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
+        self, fixture: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
     ) -> None:
-        self._bench = bench
+        self._fixture = fixture
         self._topic = topic
         self._group = group
         self._ends = ends
@@ -87,7 +87,7 @@ class Consumers:
             )
         topic = self._topic() if topic is None else topic
         return start_consumer(
-            self._bench,
+            self._fixture,
             self._group if group is None else group,
             topic,
             listener,
@@ -113,9 +113,9 @@ class AsyncConsumers:
     """``rocketmq_aio_consumer``: await a call of it to start a consumer of the running loop."""
 
     def __init__(
-        self, bench: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
+        self, fixture: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
     ) -> None:
-        self._bench = bench
+        self._fixture = fixture
         self._topic = topic
         self._group = group
         self._ends = ends
@@ -138,16 +138,18 @@ class AsyncConsumers:
         __tracebackhide__ = True
         from rocketmq_py import aio  # loads asyncio
 
-        bench, group = self._bench, self._group if group is None else group
+        fixture, group = self._fixture, self._group if group is None else group
         topic = await in_thread(self._topic) if topic is None else topic
-        await in_thread(partial(bench.ready_topic, topic))
-        consumer = aio.Consumer(group, namesrv_addr=bench.namesrv_addr, **CONSUMER_SETTINGS | given)
+        await in_thread(partial(fixture.ready_topic, topic))
+        consumer = aio.Consumer(
+            group, namesrv_addr=fixture.namesrv_addr, **CONSUMER_SETTINGS | given
+        )
         consumer.subscribe(topic, tags)
         if listener is not None:
             consumer.register_message_listener(listener)
         self._ends.callback(_end, consumer)
         await consumer.start()
-        await in_thread(partial(wait_for_queues, bench, consumer, group, topic))
+        await in_thread(partial(wait_for_queues, fixture, consumer, group, topic))
         return consumer
 
 
@@ -163,9 +165,9 @@ class Recorders:
     """``rocketmq_recorder``: call it to begin to record a topic."""
 
     def __init__(
-        self, bench: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
+        self, fixture: FixtureBroker, topic: Callable[[], str], group: str, ends: ExitStack
     ) -> None:
-        self._bench = bench
+        self._fixture = fixture
         self._topic = topic
         self._group = group
         self._ends = ends
@@ -179,9 +181,9 @@ class Recorders:
         __tracebackhide__ = True
         topic = self._topic() if topic is None else topic
         group = f"{self._group}-recorder-{next(self._numbers)}"
-        recorder = Recorder(self._bench, topic, tags, group)
+        recorder = Recorder(self._fixture, topic, tags, group)
         given = {"consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}
-        start_consumer(self._bench, group, topic, recorder.listen, tags, given, self._ends)
+        start_consumer(self._fixture, group, topic, recorder.listen, tags, given, self._ends)
         return recorder
 
     async def aio(self, topic: str | None = None, *, tags: str = "*") -> Recorder:
@@ -190,7 +192,7 @@ class Recorders:
 
 
 def start_consumer(
-    bench: FixtureBroker,
+    fixture: FixtureBroker,
     group: str,
     topic: str,
     listener: ListenFunction,
@@ -200,13 +202,13 @@ def start_consumer(
 ) -> DefaultMQPushConsumer:
     """Start a consumer that is shut down with its test, once it has queues of its topic."""
     __tracebackhide__ = True
-    bench.ready_topic(topic)
+    fixture.ready_topic(topic)
     given = CONSUMER_SETTINGS | given
-    consumer = DefaultMQPushConsumer(group, namesrv_addr=bench.namesrv_addr, **given)
+    consumer = DefaultMQPushConsumer(group, namesrv_addr=fixture.namesrv_addr, **given)
     consumer.subscribe(topic, tags)
     consumer.register_message_listener(listener)
     ends.enter_context(consumer)
-    wait_for_queues(bench, consumer, group, topic)
+    wait_for_queues(fixture, consumer, group, topic)
     return consumer
 
 
@@ -217,35 +219,35 @@ class HasQueues(Protocol):
         """Return the queues that it has now."""
 
 
-def wait_for_queues(bench: FixtureBroker, consumer: HasQueues, group: str, topic: str) -> None:
+def wait_for_queues(fixture: FixtureBroker, consumer: HasQueues, group: str, topic: str) -> None:
     """Wait until a consumer has queues of a topic; in strict mode check what its group reads."""
     __tracebackhide__ = True
 
     def has_queues() -> bool:
         return any(one.topic == topic for one in consumer.assigned_queues()) or _is_full(
-            bench, group, topic
+            fixture, group, topic
         )
 
     if not has_queues():  # start() gives the queues of every topic that the name server knows
         try:
-            bench.wait(has_queues, f"group {group} to get queues of {topic}")
+            fixture.wait(has_queues, f"group {group} to get queues of {topic}")
         except WaitTimeoutError as error:
             raise WaitTimeoutError(f"{error}\nassigned: {consumer.assigned_queues()}") from None
-    if bench.strict:
-        check_agreement(bench)
+    if fixture.strict:
+        check_agreement(fixture)
 
 
-def check_agreement(bench: FixtureBroker) -> None:
+def check_agreement(fixture: FixtureBroker) -> None:
     """Raise ``IllegalStateError`` when members of one group subscribe to different things."""
     __tracebackhide__ = True
-    clashes = list(bench.disagreements()) if isinstance(bench, EmbeddedFixtureBroker) else []
+    clashes = list(fixture.disagreements()) if isinstance(fixture, EmbeddedFixtureBroker) else []
     if clashes:
         raise IllegalStateError(f"strict mode: {'; '.join(clashes)}")
 
 
-def _is_full(bench: FixtureBroker, group: str, topic: str) -> bool:
+def _is_full(fixture: FixtureBroker, group: str, topic: str) -> bool:
     """Whether a group has more members than the topic has queues: then some get none."""
-    if not isinstance(bench, EmbeddedFixtureBroker):
+    if not isinstance(fixture, EmbeddedFixtureBroker):
         return False
-    queues = sum(one.topics[topic].queues for one in bench.running if topic in one.topics)
-    return bench.members(group) > queues > 0
+    queues = sum(one.topics[topic].queues for one in fixture.running if topic in one.topics)
+    return fixture.members(group) > queues > 0

@@ -53,7 +53,7 @@ class FailedExpectation:
     too_early: Arrival | None = None
 
 
-def failure_text(bench: FixtureBroker, failed: FailedExpectation) -> str:
+def failure_text(fixture: FixtureBroker, failed: FailedExpectation) -> str:
     """Tell what was expected, what arrived, and what still waits until when."""
     began, ended = failed.began, failed.began + max(failed.within, failed.after)
     wanted = "nothing" if failed.body is None else shown(failed.body)
@@ -67,13 +67,13 @@ def failure_text(bench: FixtureBroker, failed: FailedExpectation) -> str:
     if failed.after and failed.body is not None:
         lines.append(f"               and not before {time_of(began + failed.after)}")
     lines += rows("arrived", [_arrival(one, failed) for one in failed.arrivals])
-    waiting = bench.waiting(failed.topic)
+    waiting = fixture.waiting(failed.topic)
     if waiting is None:
-        lines.append(f"still waiting  unknown: {bench.why_unknown()}")
+        lines.append(f"still waiting  unknown: {fixture.why_unknown()}")
     else:
-        now = bench.now()
+        now = fixture.now()
         lines += rows("still waiting", [waiting_row(one, now) for one in waiting], first=True)
-        lines += [f"hint           {one}" for one in _hints(bench, failed, waiting, ended)]
+        lines += [f"hint           {one}" for one in _hints(fixture, failed, waiting, ended)]
     if failed.trouble:
         lines += rows("in the way", failed.trouble.splitlines()[:ROWS_MAX])
     return "\n".join(lines)
@@ -101,26 +101,26 @@ def _first_unexpected(failed: FailedExpectation) -> Arrival | None:
 
 
 def _hints(
-    bench: FixtureBroker,
+    fixture: FixtureBroker,
     failed: FailedExpectation,
     waiting: Sequence[PendingTimer],
     ended: datetime,
 ) -> Iterator[str]:
     """Say what may be wrong with the expectation, or with the program."""
-    yield from (wrong_clock := list(clock_hint(bench)))
+    yield from (wrong_clock := list(clock_hint(fixture)))
     if failed.body is None:
         yield from _why_it_came(failed)
     elif failed.too_early is None:
-        if any(lost := bench.lost()):
+        if any(lost := fixture.lost()):
             yield f"the crash lost {losses(*lost)} that were not synced"
         if not callable(failed.body):
             text = failed.body.encode() if isinstance(failed.body, str) else failed.body
-            yield from _where_it_is(bench, failed, text, [] if wrong_clock else waiting, ended)
+            yield from _where_it_is(fixture, failed, text, [] if wrong_clock else waiting, ended)
 
 
-def clock_hint(bench: FixtureBroker) -> Iterator[str]:
+def clock_hint(fixture: FixtureBroker) -> Iterator[str]:
     """Say that a program computes its deliver times by the wall clock, where one does."""
-    found = bench.misread_clock()
+    found = fixture.misread_clock()
     if found is None:
         return
     ahead = found.deliver_at - found.broker_at
@@ -149,7 +149,7 @@ def _why_it_came(failed: FailedExpectation) -> Iterator[str]:
 
 
 def _where_it_is(
-    bench: FixtureBroker,
+    fixture: FixtureBroker,
     failed: FailedExpectation,
     body: bytes,
     waiting: Sequence[PendingTimer],
@@ -162,14 +162,14 @@ def _where_it_is(
     arrived = {one.message.body for one in failed.arrivals}
     if any(one.taken and one.message.body == body for one in failed.arrivals):
         yield "it arrived once, and an earlier expectation took it"
-    stored = bench.stored(failed.topic) or ()
+    stored = fixture.stored(failed.topic) or ()
     tags = next((one.tags for one in stored if one.body == body), "")
     if body not in arrived and any(one.body == body for one in stored):
         yield f"it is in the topic, but was not delivered: its tags are {tags}"
     elsewhere = [
         name
-        for name in bench.topic_names() or ()
-        if name != failed.topic and any(one.body == body for one in bench.stored(name) or ())
+        for name in fixture.topic_names() or ()
+        if name != failed.topic and any(one.body == body for one in fixture.stored(name) or ())
     ]
     yield from (f"it arrived in topic {name}" for name in elsewhere)
     if later is None and body not in arrived and not elsewhere:

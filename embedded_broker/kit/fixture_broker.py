@@ -70,7 +70,7 @@ class FixtureBroker(ABC):
 
     @abstractmethod
     def is_of(self, broker: object) -> bool:
-        """Whether it is the bench of a ``rocketmq_broker``."""
+        """Whether it is what serves a ``rocketmq_broker``."""
 
     @abstractmethod
     def now(self) -> datetime:
@@ -188,7 +188,7 @@ class EmbeddedFixtureBroker(FixtureBroker):
         return self.broker.namesrv_addr
 
     def is_of(self, broker: object) -> bool:
-        """Whether it is the bench of a ``rocketmq_broker``."""
+        """Whether it is what serves a ``rocketmq_broker``."""
         return broker is self.broker
 
     def now(self) -> datetime:

@@ -48,7 +48,7 @@ def rocketmq_broker(
         from embedded_broker.kit.remote import RemoteBroker
 
         with without_traceback(request.config):
-            backend = run.remote_bench().backend
+            backend = run.remote_fixture().backend
         yield RemoteBroker(backend)  # type: ignore[misc] # skips what it lacks
     elif request.scope == "function":
         yield from _own(request, tmp_path_factory)
@@ -57,10 +57,10 @@ def rocketmq_broker(
 
         with ExitStack() as ends:
             with without_traceback(request.config):
-                bench = ends.enter_context(
+                fixture = ends.enter_context(
                     run.shared_broker(request.node.nodeid, mark_options_of_node(request.node))
                 )
-            yield bench.broker
+            yield fixture.broker
 
 
 def _own(
@@ -75,26 +75,28 @@ def _own(
     in_cluster = "rocketmq_cluster" in asked
     with ExitStack() as ends:
         with without_traceback(request.config):
-            bench = ends.enter_context(
+            fixture = ends.enter_context(
                 run.own_broker(item.nodeid, mark_options, store=store, in_cluster=in_cluster)
             )
-            bench.store_path = store
-            ends.callback(run.begin(item, bench).end_plans)
-        yield bench.broker
+            fixture.store_path = store
+            ends.callback(run.begin(item, fixture).end_plans)
+        yield fixture.broker
 
 
 @pytest.fixture
-def _rocketmq_bench(
+def _rocketmq_fixture(
     request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker
 ) -> FixtureBroker:
     """What the other fixtures do with ``rocketmq_broker``."""
     with without_traceback(request.config):
-        return run_of(request.config).trial_on(request.node, rocketmq_broker).bench
+        return run_of(request.config).trial_on(request.node, rocketmq_broker).fixture
 
 
 @pytest.fixture
 def rocketmq_cluster(
-    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: FixtureBroker
+    request: pytest.FixtureRequest,
+    rocketmq_broker: EmbeddedBroker,
+    _rocketmq_fixture: FixtureBroker,
 ) -> EmbeddedCluster:
     """Three brokers behind one name server, on one clock: ``rocketmq_cluster.stop("broker-b")``.
 
@@ -102,7 +104,7 @@ def rocketmq_cluster(
     of them, and the other fixtures use the cluster.
     """
     require(request, "CLUSTER", "rocketmq_cluster")
-    cluster: EmbeddedCluster | None = getattr(_rocketmq_bench, "cluster", None)
+    cluster: EmbeddedCluster | None = getattr(_rocketmq_fixture, "cluster", None)
     if cluster is None:
         pytest.fail(
             "rocketmq_cluster is made for one test: use it with --rocketmq-scope=function, and "
@@ -113,7 +115,9 @@ def rocketmq_cluster(
 
 
 @pytest.fixture
-def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker) -> VirtualClock:
+def rocketmq_clock(
+    request: pytest.FixtureRequest, _rocketmq_fixture: FixtureBroker
+) -> VirtualClock:
     """The time of the broker, which only the test moves: ``rocketmq_clock.run(days=2)``.
 
     ``run(...)`` goes from deadline to deadline and lets consumers react on the way, ``run_until``
@@ -124,7 +128,7 @@ def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroke
     from embedded_broker.clocks.clock import VirtualClock
 
     require(request, "VIRTUAL_CLOCK", "rocketmq_clock")
-    clock = getattr(_rocketmq_bench, "clock", None)
+    clock = getattr(_rocketmq_fixture, "clock", None)
     if not isinstance(clock, VirtualClock):
         pytest.fail(
             "rocketmq_clock: this broker has wall time (virtual_clock=False), which nobody moves",
@@ -134,24 +138,24 @@ def rocketmq_clock(request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroke
 
 
 @pytest.fixture
-def rocketmq_topic(request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker) -> str:
+def rocketmq_topic(request: pytest.FixtureRequest, _rocketmq_fixture: FixtureBroker) -> str:
     """The name of a topic of the test's own, which exists and is empty."""
     from embedded_broker.lifecycle.arguments import TopicSpec
 
-    name = _name(request, _rocketmq_bench)
-    _rocketmq_bench.create_topic(TopicSpec(name))
+    name = _name(request, _rocketmq_fixture)
+    _rocketmq_fixture.create_topic(TopicSpec(name))
     return name
 
 
 @pytest.fixture
-def rocketmq_group(request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker) -> str:
+def rocketmq_group(request: pytest.FixtureRequest, _rocketmq_fixture: FixtureBroker) -> str:
     """The name of a consumer group of the test's own."""
-    return f"{_name(request, _rocketmq_bench)}-group"
+    return f"{_name(request, _rocketmq_fixture)}-group"
 
 
-def _name(request: pytest.FixtureRequest, bench: FixtureBroker) -> str:
+def _name(request: pytest.FixtureRequest, fixture: FixtureBroker) -> str:
     run = run_of(request.config)
-    return run.name_of(request.node.nodeid, request.node.name, is_shared=bench.is_shared)
+    return run.name_of(request.node.nodeid, request.node.name, is_shared=fixture.is_shared)
 
 
 @pytest.fixture
@@ -170,7 +174,7 @@ def rocketmq_endpoints(rocketmq_broker: EmbeddedBroker) -> str:
 
 @pytest.fixture
 def rocketmq_producer(
-    request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker
+    request: pytest.FixtureRequest, _rocketmq_fixture: FixtureBroker
 ) -> Iterator[DefaultMQProducer]:
     """A started producer: ``rocketmq_producer.send(Message(topic, b"...", delay=...))``.
 
@@ -179,14 +183,14 @@ def rocketmq_producer(
     from embedded_broker.kit.clients import start_producer
 
     with ExitStack() as ends:
-        group = f"{_name(request, _rocketmq_bench)}-producer"
-        yield start_producer(_rocketmq_bench, group, ends)
-        _rocketmq_bench.calm()
+        group = f"{_name(request, _rocketmq_fixture)}-producer"
+        yield start_producer(_rocketmq_fixture, group, ends)
+        _rocketmq_fixture.calm()
 
 
 @pytest.fixture
 def rocketmq_aio_producer(
-    request: pytest.FixtureRequest, _rocketmq_bench: FixtureBroker
+    request: pytest.FixtureRequest, _rocketmq_fixture: FixtureBroker
 ) -> Iterator[aio.Producer]:
     """A started producer for a coroutine: ``await rocketmq_aio_producer.send(Message(...))``.
 
@@ -196,14 +200,14 @@ def rocketmq_aio_producer(
     from embedded_broker.kit.clients import start_aio_producer
 
     with ExitStack() as ends:
-        group = f"{_name(request, _rocketmq_bench)}-aio-producer"
-        yield start_aio_producer(_rocketmq_bench, group, ends)
-        _rocketmq_bench.calm()
+        group = f"{_name(request, _rocketmq_fixture)}-aio-producer"
+        yield start_aio_producer(_rocketmq_fixture, group, ends)
+        _rocketmq_fixture.calm()
 
 
 @pytest.fixture
 def rocketmq_consumer(
-    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: FixtureBroker
+    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_fixture: FixtureBroker
 ) -> Iterator[Consumers]:
     """Starts consumers: ``rocketmq_consumer("billing", "Orders", listener, tags="paid")``.
 
@@ -217,17 +221,17 @@ def rocketmq_consumer(
 
     with ExitStack() as ends:
         yield Consumers(
-            _rocketmq_bench,
+            _rocketmq_fixture,
             lambda: request.getfixturevalue("rocketmq_topic"),
             rocketmq_group,
             ends,
         )
-        _rocketmq_bench.calm()
+        _rocketmq_fixture.calm()
 
 
 @pytest.fixture
 def rocketmq_aio_consumer(
-    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: FixtureBroker
+    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_fixture: FixtureBroker
 ) -> Iterator[AsyncConsumers]:
     """Starts consumers for a coroutine, as ``rocketmq_consumer`` does for a function.
 
@@ -240,17 +244,17 @@ def rocketmq_aio_consumer(
 
     with ExitStack() as ends:
         yield AsyncConsumers(
-            _rocketmq_bench,
+            _rocketmq_fixture,
             lambda: request.getfixturevalue("rocketmq_topic"),
             rocketmq_group,
             ends,
         )
-        _rocketmq_bench.calm()
+        _rocketmq_fixture.calm()
 
 
 @pytest.fixture
 def rocketmq_recorder(
-    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_bench: FixtureBroker
+    request: pytest.FixtureRequest, rocketmq_group: str, _rocketmq_fixture: FixtureBroker
 ) -> Iterator[Recorders]:
     """Records what arrives in a topic, and goes forward in time until what is expected arrives.
 
@@ -265,17 +269,19 @@ def rocketmq_recorder(
 
     with ExitStack() as ends:
         yield Recorders(
-            _rocketmq_bench,
+            _rocketmq_fixture,
             lambda: request.getfixturevalue("rocketmq_topic"),
             rocketmq_group,
             ends,
         )
-        _rocketmq_bench.calm()
+        _rocketmq_fixture.calm()
 
 
 @pytest.fixture
 def rocketmq_faults(
-    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: FixtureBroker
+    request: pytest.FixtureRequest,
+    rocketmq_broker: EmbeddedBroker,
+    _rocketmq_fixture: FixtureBroker,
 ) -> Faults:
     """Lets things go wrong: ``rocketmq_faults.on("SEND_MESSAGE_V2").respond("SYSTEM_BUSY")``.
 
@@ -289,7 +295,9 @@ def rocketmq_faults(
 
 @pytest.fixture
 def rocketmq_store(
-    request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker, _rocketmq_bench: FixtureBroker
+    request: pytest.FixtureRequest,
+    rocketmq_broker: EmbeddedBroker,
+    _rocketmq_fixture: FixtureBroker,
 ) -> Store:
     """The broker's files in a temporary directory: ``rocketmq_store.reopen(crash=True)``.
 
@@ -303,9 +311,9 @@ def rocketmq_store(
     from embedded_broker.kit.store import Store
 
     require(request, "REOPEN", "rocketmq_store")
-    if isinstance(_rocketmq_bench, RemoteFixtureBroker):
-        return RemoteStore(_rocketmq_bench.backend)  # type: ignore[return-value] # reopen alone
-    path = getattr(_rocketmq_bench, "store_path", None)
+    if isinstance(_rocketmq_fixture, RemoteFixtureBroker):
+        return RemoteStore(_rocketmq_fixture.backend)  # type: ignore[return-value] # reopen alone
+    path = getattr(_rocketmq_fixture, "store_path", None)
     if path is None:
         pytest.fail(
             "rocketmq_store belongs to a broker of the test's own: use it with "

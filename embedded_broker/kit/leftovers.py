@@ -51,27 +51,29 @@ def clients_left_open(clients: "Iterable[RunningClient]") -> Iterator[str]:
             )
 
 
-def faults_never_hit(bench: "EmbeddedFixtureBroker", plans: Iterable["CrashPlan"]) -> Iterator[str]:
+def faults_never_hit(
+    fixture: "EmbeddedFixtureBroker", plans: Iterable["CrashPlan"]
+) -> Iterator[str]:
     """Name the faults and crashes that were asked for and did not happen."""
     crashes = list(plans)
     for plan in crashes:
         if not plan.crashes:
-            yield f"{plan!r} never happened: no such request came so often{_requests(bench)}"
+            yield f"{plan!r} never happened: no such request came so often{_requests(fixture)}"
     planned = [plan.fault for plan in crashes]
-    for broker in bench.brokers:
+    for broker in fixture.brokers:
         for fault in broker.faults.unused:
             if fault not in planned:
                 yield (
                     f"{fault!r} was asked for and never happened, so it proved nothing: check "
-                    f"code, topic and nth{_requests(bench)}"
+                    f"code, topic and nth{_requests(fixture)}"
                 )
 
 
-def _requests(bench: "EmbeddedFixtureBroker") -> str:
+def _requests(fixture: "EmbeddedFixtureBroker") -> str:
     """Say which requests came instead, the most frequent first."""
     from rocketmq_py.protocol.codes import RequestCode
 
-    codes = Counter(one.code for one in bench.broker.journal.requests())
+    codes = Counter(one.code for one in fixture.broker.journal.requests())
     came = Counter({one.name: codes[one] for one in RequestCode if one in codes})
     told = ", ".join(f"{name} {times}" for name, times in came.most_common(NAMED_MAX))
     return f". These requests came: {told}" if told else ". No request came"

@@ -327,10 +327,10 @@ def _trial(item: pytest.Item) -> Trial | None:
 def _said_by_strictness(item: pytest.Item, trial: Trial) -> list[str]:
     from embedded_broker.kit.fixture_broker import EmbeddedFixtureBroker
 
-    bench = trial.bench
-    if not (has_passed(item) and bench.strict and isinstance(bench, EmbeddedFixtureBroker)):
+    fixture = trial.fixture
+    if not (has_passed(item) and fixture.strict and isinstance(fixture, EmbeddedFixtureBroker)):
         return []
-    return [f"strict mode: {note}" for note in bench.disagreements()]
+    return [f"strict mode: {note}" for note in fixture.disagreements()]
 
 
 def _never_planned(item: pytest.Item, trial: Trial | None) -> list[str]:

@@ -28,7 +28,7 @@ from embedded_broker.kit.leftovers import clients_left_open, faults_never_hit, r
 from embedded_broker.kit.mark_options import MarkOptions, RunOptions, Scope, mark_options_of
 from embedded_broker.kit.real import SINCE
 from embedded_broker.kit.remote import RemoteFixtureBroker
-from embedded_broker.kit.report import told_of_bench
+from embedded_broker.kit.report import told_of_fixture
 from rocketmq_py.errors import ConfigError
 
 NAME_MAX: Final = 40
@@ -42,9 +42,9 @@ UNSYNCED: Final[Mapping[str, object]] = {
 
 @define(eq=False)
 class Trial:
-    """One test while it runs on a bench."""
+    """One test while it runs on a broker."""
 
-    bench: FixtureBroker
+    fixture: FixtureBroker
     mark_options: MarkOptions
     plans: list[CrashPlan] = field(factory=list)
 
@@ -55,13 +55,13 @@ class Trial:
 
     def complaints(self) -> list[str]:
         """Say what is wrong with what a test has left. Asked when its clients ended."""
-        bench = self.bench
-        if not isinstance(bench, EmbeddedFixtureBroker):
+        fixture = self.fixture
+        if not isinstance(fixture, EmbeddedFixtureBroker):
             return []
-        told = list(faults_never_hit(bench, self.plans))
-        if not (bench.is_shared or self.mark_options.leave_open):
+        told = list(faults_never_hit(fixture, self.plans))
+        if not (fixture.is_shared or self.mark_options.leave_open):
             told += clients_left_open(
-                one for one in running_clients() if one.namesrv_addr == bench.namesrv_addr
+                one for one in running_clients() if one.namesrv_addr == fixture.namesrv_addr
             )
         return told
 
@@ -98,12 +98,12 @@ class PytestRun:
         if self.is_embedded:
             return None
         if self.backend.version is None and ability in SINCE:
-            self.remote_bench()  # its release is known when it runs
+            self.remote_fixture()  # its release is known when it runs
         return None if ability in self.backend.abilities else self.backend.why_not(ability)
 
     # -- brokers ---------------------------------------------------------------------------------
 
-    def remote_bench(self) -> RemoteFixtureBroker:
+    def remote_fixture(self) -> RemoteFixtureBroker:
         """Give the broker that is not embedded. It is started once."""
         if self._remote is None:
             self.backend.start()
@@ -150,15 +150,15 @@ class PytestRun:
         self, name: str, mark_options: MarkOptions
     ) -> Iterator[EmbeddedFixtureBroker]:
         """Start a broker that several tests share; ``renew`` empties it before each of them."""
-        with self.own_broker(name, mark_options) as bench:
-            bench.is_shared = True
-            self.shared.append(bench)
+        with self.own_broker(name, mark_options) as fixture:
+            fixture.is_shared = True
+            self.shared.append(fixture)
             try:
                 if self.current is not None:
-                    self.begin(self.current, bench)
-                yield bench
+                    self.begin(self.current, fixture)
+                yield fixture
             finally:
-                self.shared.remove(bench)
+                self.shared.remove(fixture)
 
     def close(self) -> None:
         """Stop the broker of the run."""
@@ -171,15 +171,15 @@ class PytestRun:
         """Let a test that wants a broker begin on the one that is there already."""
         self.current = item
         if not self.is_embedded:
-            self.begin(item, self.remote_bench())
-        for bench in self.shared:
-            self.begin(item, bench)
+            self.begin(item, self.remote_fixture())
+        for fixture in self.shared:
+            self.begin(item, fixture)
 
     def renew_shared(self) -> None:
         """Empty what tests share, before each of them: a test may ask for it while it runs."""
         self.current = None
-        for bench in self.shared:
-            renew(bench)
+        for fixture in self.shared:
+            renew(fixture)
 
     def takes(self, broker: object) -> bool:
         """Whether a ``rocketmq_broker`` is of a kind that the fixtures can use."""
@@ -187,8 +187,8 @@ class PytestRun:
             self._remote is not None and self._remote.is_of(broker)
         )
 
-    def bench_of(self, broker: object) -> FixtureBroker:
-        """Give the bench of a ``rocketmq_broker``, also of one that a project makes by itself."""
+    def fixture_of(self, broker: object) -> FixtureBroker:
+        """Give what serves a ``rocketmq_broker``, also of one that a project makes by itself."""
         if isinstance(broker, EmbeddedBroker):
             shared = (one for one in self.shared if one.broker is broker)
             # One that a project makes may be there for several tests; nobody can tell.
@@ -196,7 +196,7 @@ class PytestRun:
                 broker, strict=self.options.strict, is_shared=True
             )
         if not self.is_embedded:
-            return self.remote_bench()
+            return self.remote_fixture()
         raise TypeError(f"rocketmq_broker is to give an EmbeddedBroker, not {broker!r}")
 
     def trial_on(self, item: pytest.Item, broker: object) -> Trial:
@@ -205,20 +205,20 @@ class PytestRun:
         A test may ask for the broker while it runs, and a project may make one by itself.
         """
         trial = self.trials.get(item.nodeid)
-        if trial is not None and trial.bench.is_of(broker):
+        if trial is not None and trial.fixture.is_of(broker):
             return trial
         if trial is not None:
             trial.end_plans()
-        return self.begin(item, self.bench_of(broker))
+        return self.begin(item, self.fixture_of(broker))
 
-    def begin(self, item: pytest.Item, bench: FixtureBroker) -> Trial:
-        """Let a test begin on a bench: its topics are there, its crash is planned."""
+    def begin(self, item: pytest.Item, fixture: FixtureBroker) -> Trial:
+        """Let a test begin on a broker: its topics are there, its crash is planned."""
         mark_options = mark_options_of_node(item)
-        trial = Trial(bench, mark_options)
+        trial = Trial(fixture, mark_options)
         for spec in mark_options.topics:
-            bench.create_topic(spec)
-        if isinstance(bench, EmbeddedFixtureBroker):
-            trial.plans = crash_plans(bench.broker, crashes_of(item))
+            fixture.create_topic(spec)
+        if isinstance(fixture, EmbeddedFixtureBroker):
+            trial.plans = crash_plans(fixture.broker, crashes_of(item))
         self.trials[item.nodeid] = trial
         return trial
 
@@ -239,18 +239,18 @@ class PytestRun:
             return None
         asked = [] if self.is_embedded else [f"--rocketmq={self.options.backend}"]
         command = ["pytest", path, *asked, f"--rocketmq-seed={self.options.seed}"]
-        return told_of_bench(trial.bench, repeat=shlex.join(command))
+        return told_of_fixture(trial.fixture, repeat=shlex.join(command))
 
 
-def renew(bench: EmbeddedFixtureBroker) -> None:
+def renew(fixture: EmbeddedFixtureBroker) -> None:
     """Empty a shared broker, and let it be the time at which it began.
 
     What the application of the test before had told the clock is forgotten: it may have ended.
     """
-    if not bench.broker.is_running:
-        bench.broker.restart()
-    bench.broker.reset(clock=bench.is_virtual)
-    bench.clock.activity.clear()
+    if not fixture.broker.is_running:
+        fixture.broker.restart()
+    fixture.broker.reset(clock=fixture.is_virtual)
+    fixture.clock.activity.clear()
 
 
 def run_options(backend: str, scope: str, seed: int, patience: str, *, strict: bool) -> RunOptions:

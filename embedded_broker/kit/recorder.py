@@ -36,11 +36,11 @@ class Recorder:
     wall time an expectation really waits.
     """
 
-    def __init__(self, bench: FixtureBroker, topic: str, tags: str, group: str) -> None:
+    def __init__(self, fixture: FixtureBroker, topic: str, tags: str, group: str) -> None:
         self.topic = topic
         self.tags = tags
         self.group = group
-        self._bench = bench
+        self._fixture = fixture
         self._lock = Lock()
         self._arrivals: list[Arrival] = []
         self._known: set[str | None] = set()
@@ -78,7 +78,7 @@ class Recorder:
 
     def dead_letters(self, group: str) -> list[StoredMessage]:
         """Give the messages that a consumer group gave up, oldest first."""
-        return self._bench.dead_letters(group)
+        return self._fixture.dead_letters(group)
 
     def clear(self) -> None:
         """Forget what came."""
@@ -98,15 +98,15 @@ class Recorder:
         """
         __tracebackhide__ = True
         refuse_in_event_loop("recorder.expect(...)", "await recorder.aio.expect(...)")
-        earliest, began = _span("after", after), self._bench.now()
+        earliest, began = _span("after", after), self._fixture.now()
         latest = max(_span("within", within), earliest)
         wanted = _as_test(body)
-        reached = self._bench.until(lambda: self._find(wanted) is not None, latest)
+        reached = self._fixture.until(lambda: self._find(wanted) is not None, latest)
         found = self._find(wanted)
         if found is None:
             raise self._failed(body, began, latest, earliest, reached.trouble)
         early = began + earliest - _stored_at(found.message)
-        if earliest and early > (timedelta(0) if self._bench.is_virtual else EARLY_OK):
+        if earliest and early > (timedelta(0) if self._fixture.is_virtual else EARLY_OK):
             raise self._failed(body, began, latest, earliest, "", too_early=found)
         found.taken = True
         return found.message
@@ -117,8 +117,8 @@ class Recorder:
         refuse_in_event_loop(
             "recorder.expect_nothing(...)", "await recorder.aio.expect_nothing(...)"
         )
-        span, began = _span("within", within), self._bench.now()
-        reached = self._bench.until(lambda: self.unexpected, span, grace_s=QUIET_S)
+        span, began = _span("within", within), self._fixture.now()
+        reached = self._fixture.until(lambda: self.unexpected, span, grace_s=QUIET_S)
         if self.unexpected:
             raise self._failed(None, began, span, timedelta(0), "")
         if reached.trouble:
@@ -160,7 +160,7 @@ class Recorder:
     ) -> AssertionError:
         return AssertionError(
             failure_text(
-                self._bench,
+                self._fixture,
                 FailedExpectation(
                     topic=self.topic,
                     tags=self.tags,

@@ -50,18 +50,18 @@ _ROUTINE: Final = frozenset(
 """What clients ask all the time, and what explains no failure."""
 
 
-def told_of_bench(bench: FixtureBroker, *, repeat: str) -> str:
+def told_of_fixture(fixture: FixtureBroker, *, repeat: str) -> str:
     """Tell the state of a broker for the report of a failed test."""
     lines = [
-        f"broker         {bench.name} at {bench.namesrv_addr}, time {time_of(bench.now())}",
+        f"broker         {fixture.name} at {fixture.namesrv_addr}, time {time_of(fixture.now())}",
     ]
-    if isinstance(bench, EmbeddedFixtureBroker):
-        for broker in bench.brokers:
-            lines += _of_broker(broker, several=len(bench.brokers) > 1)
-        lines += [f"hint           {one}" for one in clock_hint(bench)]
-        lines += [f"note           {one}" for one in bench.disagreements()]
-        lines += _journal(bench.broker, bench.now())
-    if said := bench.log_tail(SERVER_LINES):
+    if isinstance(fixture, EmbeddedFixtureBroker):
+        for broker in fixture.brokers:
+            lines += _of_broker(broker, several=len(fixture.brokers) > 1)
+        lines += [f"hint           {one}" for one in clock_hint(fixture)]
+        lines += [f"note           {one}" for one in fixture.disagreements()]
+        lines += _journal(fixture.broker, fixture.now())
+    if said := fixture.log_tail(SERVER_LINES):
         lines += ["its servers said:", *(f"  {line}" for line in said)]
     lines.append(f"repeat with    {repeat}")
     return "\n".join(lines)

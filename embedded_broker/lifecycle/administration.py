@@ -13,14 +13,15 @@ from embedded_broker.core.administration import (
     Removals,
     Settings,
 )
+from embedded_broker.core.broker_stats import BrokerStats
 from embedded_broker.lifecycle.parts import BrokerParts
 
 
-def administration_of(parts: BrokerParts) -> Administration:
+def administration_of(parts: BrokerParts, broker_stats: BrokerStats) -> Administration:
     """Make what administers a broker that has its tables and its waiting pulls."""
     tables, calls, waiters = parts.tables, parts.calls, parts.consume.waiters
     offsets = GroupOffsets(
-        env=parts, tables=tables, calls=calls, figures=parts.figures, wake=waiters.wake
+        env=parts, tables=tables, calls=calls, broker_stats=broker_stats, wake=waiters.wake
     )
 
     def let_old_go() -> None:

@@ -142,7 +142,7 @@ class Aging:
             self._awaited(),
             self._at_levels(),
             self._at_transactions(),
-            self._parts.revive.needed_offsets(),
+            self._parts.pop.revive.needed_offsets(),
         )
         needed_from = self._lowest_in_turns(needed, max(consumed, spare))
         unread_from = self._lowest_in_turns(self._unread(), min(consumed, needed_from))

@@ -26,12 +26,14 @@ from embedded_broker.core.pop.queue_order import QueueOrder
 from embedded_broker.core.pop.renewals import Renewals
 from embedded_broker.core.pop.revive import ReviveService
 from embedded_broker.core.pop.service import PopService
+from embedded_broker.core.pop.services import PopServices
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
 from embedded_broker.core.replies import Replies
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.send_gate import SendGate
+from embedded_broker.core.send_services import SendServices
 from embedded_broker.core.send_shapes import SendShapes
 from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Statistics
 from embedded_broker.core.stored_properties import StoredProperties
@@ -61,6 +63,7 @@ from embedded_broker.remoting.handlers.send.reply_message import ReplyMessagePro
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.open_files import SECRETS_FILE
+from embedded_broker.tables.accounts.users import UserTable
 from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.consumers.filters import SAVED_EVERY_MS, ConsumerFilterTable
 from embedded_broker.tables.consumers.groups import GroupTable
@@ -95,24 +98,24 @@ def install(parts: BrokerParts) -> None:
     parts.transactions.load()
     parts.sources.append(parts.transactions)
 
-    parts.statistics = _statistics_of(parts)
-    parts.figures = _figures_of(parts)
+    statistics = _statistics_of(parts)
+    broker_stats = _broker_stats(parts, statistics)
     waiters = Waiters(parts.session)
-    outside = _judge_outside(parts, waiters, filters)
+    background_filters = _background_filters(parts, waiters, filters)
     parts.consume = Consume(
         env=parts,
         tables=tables,
-        statistics=parts.statistics,
+        statistics=statistics,
         waiters=waiters,
         filters=filters,
-        outside=outside,
+        background_filters=background_filters,
     )
     parts.queries = Queries(env=parts, topics=tables.topics, timer_topic=parts.timers.topic)
     parts.store.on_arrival.append(waiters.on_arrival)
     waiters.in_turns = parts.door.in_turns
     parts.door.before_release(waiters.run_woken)
     parts.on_leave.append(lambda: parts.door.forget(waiters.run_woken))
-    parts.administration = administration = administration_of(parts)
+    parts.administration = administration = administration_of(parts, broker_stats)
     parts.endpoint.on_disconnected.append(administration.clients.has_left)
     sources = metrics.Sources(
         env=parts,
@@ -121,11 +124,11 @@ def install(parts: BrokerParts) -> None:
         transactions=parts.transactions,
         timers=parts.timers,
     )
-    metrics.register(parts.statistics.registry, sources)
-    _take_messages(parts)
+    metrics.register(statistics.registry, sources)
+    parts.send = _send_services(parts)
     parts.retry_owners = _guard(parts)
-    _pop(parts, outside)
-    _register(parts)
+    parts.pop = _pop_services(parts, statistics, background_filters)
+    _register(parts, statistics, broker_stats)
 
 
 def _tables_of(parts: BrokerParts, filters: Filters) -> Tables:
@@ -159,7 +162,9 @@ def _filters_of(parts: BrokerParts) -> Filters:
     )
 
 
-def _judge_outside(parts: BrokerParts, waiters: Waiters, filters: Filters) -> BackgroundFilters:
+def _background_filters(
+    parts: BrokerParts, waiters: Waiters, filters: Filters
+) -> BackgroundFilters:
     """Bound what filters read in one entry of the door, and let the rest be judged outside."""
     filter_budget = parts.store.filter_budget
     filter_budget.entry_number = lambda: parts.door.entries
@@ -169,8 +174,8 @@ def _judge_outside(parts: BrokerParts, waiters: Waiters, filters: Filters) -> Ba
     return BackgroundFilters(door=parts.door, filters=filters, filter_budget=filter_budget, do=do)
 
 
-def _register(parts: BrokerParts) -> None:
-    """Let the broker's address answer the other requests of the table above."""
+def _register(parts: BrokerParts, statistics: Statistics, broker_stats: BrokerStats) -> None:
+    """Let the broker's address answer the requests that are not about sends, POP or users."""
     PullMessageProcessor(parts.endpoint, parts.consume, parts.profile).register()
     QueryMessageProcessor(parts.queries, parts.endpoint).register()
     ClientManageProcessor(
@@ -183,8 +188,8 @@ def _register(parts: BrokerParts) -> None:
         env=parts,
         timers=parts.timers,
         levels=parts.levels,
-        statistics=parts.statistics,
-        figures=parts.figures,
+        statistics=statistics,
+        broker_stats=broker_stats,
     ).register(parts.endpoint)
     TopicsAndGroupsProcessor(parts.administration, parts.profile.topic_attributes).register(
         parts.endpoint
@@ -215,28 +220,28 @@ def _guard(parts: BrokerParts) -> RetryOwners:
     )
     if parts.accounts is not None:
         parts.guards.append(PlainAccess(parts.accounts, retry_owners))
-    _keep_users(parts)
+    users = _keep_users(parts)
     if UserAccess.is_on(parts.config):
-        access = UserAccess(parts.config, parts.users, parts.cluster_name, retry_owners)
+        access = UserAccess(parts.config, users, parts.cluster_name, retry_owners)
         parts.guards.append(access)
     return retry_owners
 
 
-def _keep_users(parts: BrokerParts) -> None:
+def _keep_users(parts: BrokerParts) -> UserTable:
     """Load the users of ACL 2, add the first ones, and answer the requests that change them."""
+    users = UserTable()
     file = JsonConfigFile(parts.store.fs, USERS_PATH, key="users")
-    parts.users.load_document(
-        file.load(skip_damage=parts.config.text("damagedRecords") == "skip") or {}
-    )
+    users.load_document(file.load(skip_damage=parts.config.text("damagedRecords") == "skip") or {})
     if file.problem is not None:
         parts.store.problems.append(file.problem)
-    if parts.users.begin_with(parts.first_users):
+    if users.begin_with(parts.first_users):
         try:
-            file.save(parts.users.to_document())
+            file.save(users.to_document())
         except StoreError as error:
             logger.warning("users are not saved before they are changed: %s", error)
-    save = saving(parts.users.to_document, file.save)
-    UserProcessor(UserAdministration(parts.users), save).register(parts.endpoint)
+    save = saving(users.to_document, file.save)
+    UserProcessor(UserAdministration(users), save).register(parts.endpoint)
+    return users
 
 
 def transactions_of(parts: BrokerParts) -> TransactionalMessageService:
@@ -244,14 +249,14 @@ def transactions_of(parts: BrokerParts) -> TransactionalMessageService:
     return TransactionalMessageService(env=parts, tables=parts.tables, calls=parts.calls)
 
 
-def _take_messages(parts: BrokerParts) -> None:
+def _send_services(parts: BrokerParts) -> SendServices:
     """Make what accepts messages, and answer the requests that bring them or follow them up."""
     tables, store_host = parts.tables, parts.store.store_host
     gate = SendGate(env=parts, topics=tables.topics)
     new_key = UniqIdGenerator(store_host[:-4], now_ms=lambda: parts.clock.now_ms).next
     stored_properties = StoredProperties(parts.config, parts.profile, parts.cluster_name, new_key)
-    parts.retries = retries = Retries(env=parts, tables=tables, gate=gate)
-    parts.produce = produce = Produce(
+    retries = Retries(env=parts, tables=tables, gate=gate)
+    produce = Produce(
         env=parts,
         timer_topic=parts.timers.topic,
         durability=parts.durability,
@@ -269,44 +274,47 @@ def _take_messages(parts: BrokerParts) -> None:
     )
     endpoint = parts.endpoint
     SendMessageProcessor(env=parts, endpoint=endpoint, produce=produce).register()
-    _take_replies(parts, gate)
-    parts.endings = EndTransactions(env=parts, transactions=parts.transactions, produce=produce)
-    parts.recalls = Recalls(env=parts, topics=tables.topics)
+    _take_replies(parts, gate, produce)
+    endings = EndTransactions(env=parts, transactions=parts.transactions, produce=produce)
+    recalls = Recalls(env=parts, topics=tables.topics)
     FollowUpProcessor(
         env=parts,
         endpoint=endpoint,
         produce=produce,
         retries=retries,
-        endings=parts.endings,
-        recalls=parts.recalls,
+        endings=endings,
+        recalls=recalls,
     ).register()
+    return SendServices(produce=produce, retries=retries, endings=endings, recalls=recalls)
 
 
-def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
+def _take_replies(parts: BrokerParts, gate: SendGate, produce: Produce) -> None:
     """Make what hands replies over, and answer the requests that bring them."""
     replies = Replies(
         env=parts,
         producers=parts.tables.producers,
         gate=gate,
-        produce=parts.produce,
+        produce=produce,
         calls=parts.calls,
     )
     ReplyMessageProcessor(env=parts, endpoint=parts.endpoint, replies=replies).register()
 
 
-def _pop(parts: BrokerParts, outside: BackgroundFilters) -> None:
+def _pop_services(
+    parts: BrokerParts, statistics: Statistics, background_filters: BackgroundFilters
+) -> PopServices:
     """Make what hides messages and lets them come back, and answer the requests of POP."""
     tables, waiters = parts.tables, parts.consume.waiters
     topics, groups = tables.topics, tables.groups
-    parts.revive = revive = ReviveService(env=parts, tables=tables)
+    revive = ReviveService(env=parts, tables=tables)
     tables.orders.is_used = lambda group, topic: topic in topics and group in groups
-    parts.ordered = ordered = OrderedPops(clock=parts.clock, waiters=waiters, table=tables.orders)
+    ordered = OrderedPops(clock=parts.clock, waiters=waiters, table=tables.orders)
     revive.load()
     ordered.load()
     parts.sources += [revive, ordered]
     checks = PopChecks(env=parts, tables=tables)
     places = QueueOrder(env=parts, topics=topics, waiters=waiters)
-    parts.peeks = Peeks(
+    peeks = Peeks(
         env=parts,
         offsets=tables.offsets,
         checks=checks,
@@ -314,41 +322,40 @@ def _pop(parts: BrokerParts, outside: BackgroundFilters) -> None:
         ordered=ordered,
         waiters=waiters,
     )
-    parts.pop_service = PopService(
+    service = PopService(
         env=parts,
         tables=tables,
-        statistics=parts.statistics,
+        statistics=statistics,
         checks=checks,
         places=places,
         filters=parts.consume.filters,
-        outside=outside,
+        background_filters=background_filters,
         waiters=waiters,
         revive=revive,
         ordered=ordered,
     )
-    parts.acks = acks = Acks(
-        env=parts, offsets=tables.offsets, checks=checks, revive=revive, ordered=ordered
-    )
-    parts.renewals = Renewals(clock=parts.clock, groups=groups, acks=acks)
-    parts.sources.append(parts.renewals)
+    acks = Acks(env=parts, offsets=tables.offsets, checks=checks, revive=revive, ordered=ordered)
+    renewals = Renewals(clock=parts.clock, groups=groups, acks=acks)
+    parts.sources.append(renewals)
     assignment = Assignment(
         env=parts, tables=tables, modes=tables.request_modes, queues_of=parts.queues_of
     )
     PopMessageProcessor(
-        parts.endpoint, parts.pop_service, parts.peeks, parts.session, parts.retry_owners
+        parts.endpoint, service, peeks, parts.session, parts.retry_owners
     ).register()
     AckMessageProcessor(acks).register(parts.endpoint)
     QueryAssignmentProcessor(assignment).register(parts.endpoint)
+    return PopServices(service=service, peeks=peeks, acks=acks, renewals=renewals, revive=revive)
 
 
-def _figures_of(parts: BrokerParts) -> BrokerStats:
+def _broker_stats(parts: BrokerParts, statistics: Statistics) -> BrokerStats:
     """Make the figures of topics and groups; they look at their totals themselves."""
-    figures = BrokerStats(
-        lambda: metrics.figures(parts.store, parts.statistics, parts.cluster_name),
+    broker_stats = BrokerStats(
+        lambda: metrics.figures(parts.store, statistics, parts.cluster_name),
         now_ms=lambda: parts.session.now_ms,
     )
-    parts.session.every(SAMPLE_EVERY_MS, figures.look, "figures of topics and groups")
-    return figures
+    parts.session.every(SAMPLE_EVERY_MS, broker_stats.look, "figures of topics and groups")
+    return broker_stats
 
 
 def _statistics_of(parts: BrokerParts) -> Statistics:

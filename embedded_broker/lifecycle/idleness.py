@@ -158,7 +158,7 @@ class Idleness:
         remote = any(member.connection.mailbox is None for member in live.members.values())
         steady = any(one.asks_always for one in live.members)
         clients = ", ".join(dict.fromkeys(live.client_ids()))
-        popped = self._parts.revive.in_hand(live.name) if remote else ()
+        popped = self._parts.pop.revive.in_hand(live.name) if remote else ()
         for topic, queue_id, offset in popped:
             message = self._message(topic, queue_id, offset)
             told = f"{message} of {topic} queue {queue_id} is popped but not acked"

@@ -13,31 +13,21 @@ from embedded_broker.clocks.timeline import DeadlineSource
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.access.retry_owners import RetryOwners
 from embedded_broker.core.administration import Administration
-from embedded_broker.core.broker_stats import BrokerStats
 from embedded_broker.core.client_calls import ClientCalls
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.environment import Environment
 from embedded_broker.core.guards import Guards
-from embedded_broker.core.pop.acks import Acks
-from embedded_broker.core.pop.ordered import OrderedPops
-from embedded_broker.core.pop.peeks import Peeks
-from embedded_broker.core.pop.renewals import Renewals
-from embedded_broker.core.pop.revive import ReviveService
-from embedded_broker.core.pop.service import PopService
-from embedded_broker.core.produce import Produce
+from embedded_broker.core.pop.services import PopServices
 from embedded_broker.core.queries import Queries
-from embedded_broker.core.recalls import Recalls
 from embedded_broker.core.replication import Replication
-from embedded_broker.core.retries import Retries
-from embedded_broker.core.statistics import Statistics
-from embedded_broker.core.transactions.ending import EndTransactions
+from embedded_broker.core.send_services import SendServices
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.idle_connections import most_idle_ms
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.tables.accounts.plain import PlainAccounts
-from embedded_broker.tables.accounts.users import UserAcl, UserTable
+from embedded_broker.tables.accounts.users import UserAcl
 from embedded_broker.tables.broker_tables import Tables
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.timer.interface import TimerEngine
@@ -60,24 +50,13 @@ class BrokerParts(Environment):
     """Users of ACL 2 that are there from the start."""
 
     wall_time_hint: WallTimeHint = field(init=False)
-    users: UserTable = field(init=False, factory=UserTable)
     tables: Tables = field(init=False)
-    produce: Produce = field(init=False)
-    retries: Retries = field(init=False)
-    recalls: Recalls = field(init=False)
+    send: SendServices = field(init=False)
     consume: Consume = field(init=False)
-    revive: ReviveService = field(init=False)
-    ordered: OrderedPops = field(init=False)
-    acks: Acks = field(init=False)
-    renewals: Renewals = field(init=False)
+    pop: PopServices = field(init=False)
     retry_owners: RetryOwners = field(init=False)
-    pop_service: PopService = field(init=False)
-    peeks: Peeks = field(init=False)
     queries: Queries = field(init=False)
     transactions: TransactionalMessageService = field(init=False)
-    endings: EndTransactions = field(init=False)
-    statistics: Statistics = field(init=False)
-    figures: BrokerStats = field(init=False)
     administration: Administration = field(init=False)
     table_files: TableFiles = field(init=False)
 
@@ -124,7 +103,7 @@ class BrokerParts(Environment):
 
     def save_all(self) -> None:
         """Save what is not saved yet, before the store closes. Under the door."""
-        self.revive.save_last_progress()  # an offset, as the next one: tables come last
+        self.pop.revive.save_last_progress()  # an offset, as the next one: tables come last
         self.transactions.save_last_progress()
         self.table_files.save()
 

@@ -36,7 +36,7 @@ def succeed(old: BrokerParts, new: BrokerParts) -> None:
         _begin_anew(name, known, tables)
     old.durability.give_up_waiting()
     old.calls.forget_all()
-    old.pop_service.heir, old.peeks.heir = new.pop_service, new.peeks
+    old.pop.service.heir, old.pop.peeks.heir = new.pop.service, new.pop.peeks
     old.consume.hand_over(new.consume)
 
 

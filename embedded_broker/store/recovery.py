@@ -95,7 +95,7 @@ def recover(
     log.files.load(mended=opening.problems if opening.skip_damage else None)
     _look_for_lost_begin(log, queues, checkpoint, opening)
     for start in _starts(log, queues, checkpoint, opening):
-        placing = QueueRecovery(
+        queue_recovery = QueueRecovery(
             queues,
             queue_for,
             batch_queue_for,
@@ -105,7 +105,7 @@ def recover(
             clean=opening.clean,
             log=log,
         )
-        reader = _Reader(log, placing, start)
+        reader = _Reader(log, queue_recovery, start)
         try:
             places = _read_all(reader, log, checkpoint, opening)
         except EntriesMissing:
@@ -121,7 +121,7 @@ def recover(
     dropped = 0
     for key, queue in queues.items():
         keep_to = max(numbers.get(key, ()), default=-1) + 1
-        dropped += _drop_ghosts(queue, reader, placing.next_offsets.get(key), keep_to)
+        dropped += _drop_ghosts(queue, reader, queue_recovery.next_offsets.get(key), keep_to)
         remove = queue.follow(log.min_offset)
         if remove is not None:
             remove()
@@ -129,8 +129,8 @@ def recover(
         if plan is not None:
             plan.run()
     log.checked_from, log.skip_damage = reader.start, opening.skip_damage
-    if opening.clean and placing.added:
-        text = f"consumequeue: {placing.added} entries were missing or wrong"
+    if opening.clean and queue_recovery.added:
+        text = f"consumequeue: {queue_recovery.added} entries were missing or wrong"
         opening.problems.append(f"{text} and were made again from the commit log")
     return StoreRecovery(
         clean=opening.clean,
@@ -139,7 +139,7 @@ def recover(
         last_store_timestamp=reader.last_store_timestamp,
         read_from=reader.start,
         records_read=reader.count,
-        entries_added=placing.added,
+        entries_added=queue_recovery.added,
         entries_dropped=dropped,
         damaged_places=len(places) + len(misnamed),
         entries_left_out=sum(map(len, numbers.values())),
@@ -203,7 +203,7 @@ def _misnamed(log: CommitLog, reader: "_Reader", opening: Opening) -> Sequence[D
     """Find records that name a queue to which they do not belong, and leave them out or refuse."""
     places = tuple(
         DamagedPlace(one.offset, one.offset + one.size, one.what)
-        for one in reader.placing.settle(log, reader.end)
+        for one in reader.queue_recovery.settle(log, reader.end)
     )
     if places:
         behind = sum(1 for _ in log.scan_parts(places[0].end))
@@ -296,11 +296,11 @@ def _look_for_lost_end(
 class _Reader:
     """One pass over the log from ``start``; ``end`` is where it stopped."""
 
-    def __init__(self, log: CommitLog, placing: QueueRecovery, start: int) -> None:
+    def __init__(self, log: CommitLog, queue_recovery: QueueRecovery, start: int) -> None:
         self.start = self.end = start
         self.count = 0
         self.last_store_timestamp = 0
-        self.placing = placing
+        self.queue_recovery = queue_recovery
         self._log = log
 
     def read(self) -> None:
@@ -308,7 +308,7 @@ class _Reader:
 
         Raises ``EntriesMissing`` if entries of earlier records are missing.
         """
-        see = self.placing.see
+        see = self.queue_recovery.see
         for parts in self._log.scan_parts(self.end):
             offset, size, _, _, _, flag, stored, _ = parts
             self.end = offset + size

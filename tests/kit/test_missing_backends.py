@@ -24,7 +24,7 @@ def test_what_is_missing_is_said_without_a_traceback(
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["--rocketmq=process:5.3.3: *no program mvn is on PATH*"] * 2)
     result.stdout.no_fnmatch_line("*During handling*")
-    result.stdout.no_fnmatch_line("*remote_bench*")
+    result.stdout.no_fnmatch_line("*remote_fixture*")
 
 
 def test_what_the_servers_said_is_in_the_error_and_they_are_tried_once(

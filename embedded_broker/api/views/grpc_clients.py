@@ -52,8 +52,8 @@ def grpc_clients_of(face: GrpcFace) -> tuple[GrpcClientInfo, ...]:
     """Give the known clients of an endpoint, in the order of arrival."""
     with face.endpoint.door.quiet:
         brokers = face.endpoint.brokers.values()
-        held = sum((services.renewals.counts() for services in brokers), Counter[Peer]())
-        waiters = [services.pop_service.waiters for services in brokers]
+        held = sum((services.pop.renewals.counts() for services in brokers), Counter[Peer]())
+        waiters = [services.pop.service.waiters for services in brokers]
         return tuple(
             _told(one, sum(waiting.count_of(one) for waiting in waiters), held[one])
             for one in face.endpoint.clients.all()

@@ -107,7 +107,7 @@ def send_message(
     caller = _Caller()
     with parts.door:
         noted = _noted(parts, caller, message)
-        (outcome,) = parts.produce([message], caller)
+        (outcome,) = parts.send.produce([message], caller)
         code = 0 if outcome.reason is None else code_for(outcome.reason, parts.profile)
         noted.response_code, noted.remark = code, outcome.remark
         noted.micros = (monotonic_ns() - noted.started_ns) // 1000

@@ -279,7 +279,7 @@ class TimersView(View):
         while True:
             with parts.door.quiet:
                 if topic is None:
-                    own = parts.timers.count(parts.revive.topic)
+                    own = parts.timers.count(parts.pop.revive.topic)
                     return parts.timers.count() - own + parts.levels.count()
                 if parts.levels.tally.work(Budget()):
                     found = parts.timers.count(topic) + parts.levels.tally.count(topic)

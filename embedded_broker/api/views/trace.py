@@ -203,7 +203,7 @@ def _of_group(
 def _state_by_offsets(parts: BrokerParts, group: str, record: MessageRecord) -> MessageState:
     """Give the state of a record in its queue. Under the door."""
     place = (group, record.topic, record.queue_id)
-    if parts.revive.is_hidden(*place, record.queue_offset):
+    if parts.pop.revive.is_hidden(*place, record.queue_offset):
         return MessageState.IN_FLIGHT
     if parts.tables.offsets.query(*place) > record.queue_offset:
         return MessageState.ACKNOWLEDGED

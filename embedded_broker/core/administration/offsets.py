@@ -54,7 +54,7 @@ class GroupOffsets:
     _env: Environment
     _tables: Tables
     _calls: ClientCalls
-    _figures: BrokerStats
+    _broker_stats: BrokerStats
     _wake: Callable[[str, str, int], None]
 
     # -- queues -----------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class GroupOffsets:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         table = TopicStatsTable(topic_put_tps=None)
         if self._env.profile.stats_have_put_tps:
-            table.topic_put_tps = self._figures.per_second(TOPIC_PUT_NUMS, name)
+            table.topic_put_tps = self._broker_stats.per_second(TOPIC_PUT_NUMS, name)
         for queue_id in range(max(topic.write_queue_nums, topic.read_queue_nums)):
             newest = self._env.store.max_offset(name, queue_id)
             table.offset_table[self._key(name, queue_id)] = TopicOffset(
@@ -106,7 +106,7 @@ class GroupOffsets:
                 names = [name for name in names if name in live.subscriptions]
         stats = ConsumeStats()
         for name in names:
-            stats.consume_tps += self._figures.per_second(GROUP_GET_NUMS, f"{name}@{group}")
+            stats.consume_tps += self._broker_stats.per_second(GROUP_GET_NUMS, f"{name}@{group}")
             for queue_id in self.queues(name):
                 committed = max(0, self._tables.offsets.query(group, name, queue_id))
                 pulled = self._tables.deliveries.next_offset(group, name, queue_id) or 0

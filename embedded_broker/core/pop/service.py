@@ -53,7 +53,7 @@ class PopService:
     _checks: PopChecks
     _places: QueueOrder
     _filters: Filters
-    _outside: BackgroundFilters
+    _background_filters: BackgroundFilters
     waiters: Waiters
     revive: ReviveService
     ordered: OrderedPops
@@ -67,7 +67,7 @@ class PopService:
         try:
             popped, wanted = self._look(pop)
         except (Unjudged, Unmade) as one:
-            self._outside.judge(one, partial(self._pop_again, pop, reply))
+            self._background_filters.judge(one, partial(self._pop_again, pop, reply))
             return None
         if popped.count or pop.wait_ms <= 0:
             return popped
@@ -316,7 +316,7 @@ class PopService:
                         self._go_on_soon(pop)
                     return False
         except (Unjudged, Unmade) as one:
-            outcome = self._outside.judge_for(waiter, self.waiters, one, is_over=is_over)
+            outcome = self._background_filters.judge_for(waiter, self.waiters, one, is_over=is_over)
         except Refused as refused:
             outcome = refused
         except Exception as error:  # noqa: BLE001 - the consumer hears of it

@@ -287,7 +287,7 @@ class MemberCalls:
             told = f"client {client.client_id} is not known: it has sent no settings"
             raise Rejected(RpcStatus.UNRECOGNIZED_CLIENT_TYPE, told)
         for services in self._endpoint.brokers.values():
-            services.pop_service.waiters.release(client)
+            services.pop.service.waiters.release(client)
         client.stream = None  # the client itself ends it
         client.close()
         return self._endpoint.v2.NotifyClientTerminationResponse(status=self._endpoint.out.ok())
@@ -296,7 +296,7 @@ class MemberCalls:
         """Forget a client at every broker; what it had in hand comes back soon. Under the door."""
         for services in self._endpoint.brokers.values():
             services.administration.clients.has_left(client)
-            services.renewals.let_go(client)
+            services.pop.renewals.let_go(client)
 
     # -- questions to clients -----------------------------------------------------------------
 

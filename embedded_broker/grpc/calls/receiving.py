@@ -154,8 +154,8 @@ class ReceiveCalls:
             else:
                 self._endpoint.answer(call, answer)
 
-        call.undo = partial(services.pop_service.cancel, pop)
-        popped = services.pop_service.pop(pop, reply)
+        call.undo = partial(services.pop.service.cancel, pop)
+        popped = services.pop.service.pop(pop, reply)
         if popped is None:
             return None
         return self._popped(call, wanted, pop, services.env.broker_name, popped)
@@ -187,7 +187,7 @@ class ReceiveCalls:
         kept: list[_Found] = []
         for one in _found(popped, pop, broker):
             if wanted.tags and one.record.properties.get(Prop.TAGS) not in wanted.tags:
-                services.acks.ack(one.hidden)  # of another tag that has the same hash
+                services.pop.acks.ack(one.hidden)  # of another tag that has the same hash
             elif one.record.reconsume_times > settings.retry_max_times:
                 self._give_up(call, services, one)
             else:
@@ -199,7 +199,7 @@ class ReceiveCalls:
             return self._endpoint.answer_of(Rpc.RECEIVE_MESSAGE, code, told)
         if wanted.renews:
             for one in kept:
-                services.renewals.hold(one.hidden, one.record.reconsume_times)
+                services.pop.renewals.hold(one.hidden, one.record.reconsume_times)
         call.undo = partial(self._give_back, broker, [one.hidden for one in kept])
         return self._told(call, kept)
 
@@ -228,8 +228,8 @@ class ReceiveCalls:
         services = self._endpoint.brokers.get(broker)
         if services is not None:
             for one in given:
-                services.renewals.end(one)
-                services.renewals.give_back(one)
+                services.pop.renewals.end(one)
+                services.pop.renewals.give_back(one)
 
     # -- what consumers say of messages -------------------------------------------------------
 
@@ -252,8 +252,8 @@ class ReceiveCalls:
             )
             try:
                 services, first, _ = self._hidden(call, group, topic, entry.receipt_handle)
-                services.acks.ack(services.renewals.current(first))
-                services.renewals.end(first)
+                services.pop.acks.ack(services.pop.renewals.current(first))
+                services.pop.renewals.end(first)
             except (Rejected, Refused, RocketMQError) as error:
                 told.status.CopyFrom(out.status(*self._endpoint.codes.told(error)))
             else:
@@ -288,9 +288,9 @@ class ReceiveCalls:
         invisible_ms = _invisible_ms(request, is_strict=self._endpoint.codes.is_strict)
         check_invisible(invisible_ms, least_ms=0)
         services, first, place = self._hidden(call, group, topic, request.receipt_handle)
-        one = services.renewals.current(first)
-        until = services.acks.hide_longer(one, invisible_ms)
-        services.renewals.end(first)
+        one = services.pop.renewals.current(first)
+        until = services.pop.acks.hide_longer(one, invisible_ms)
+        services.pop.renewals.end(first)
         if until is None:
             raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, "the group is past this message")
         start = one.handle.start_offset if one.handle.is_ordered else one.offset
@@ -313,20 +313,20 @@ class ReceiveCalls:
         services, first, place = self._hidden(call, group, topic, call.request.receipt_handle)
         if place < 0:
             raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, "the handle names no stored message")
-        self._bury(call, services, services.renewals.current(first), place)
-        services.renewals.end(first)
+        self._bury(call, services, services.pop.renewals.current(first), place)
+        services.pop.renewals.end(first)
         v2 = self._endpoint.v2
         return v2.ForwardMessageToDeadLetterQueueResponse(status=self._endpoint.out.ok())
 
     def _bury(self, call: Call, services: BrokerServices, one: Hidden, place: int) -> None:
         """Copy a message to the dead letters, then be done with it."""
         back = SentBack(place, one.group, -1, 0, names_origin=True)
-        copy = services.retries.copy(back, self._endpoint.caller(call))
+        copy = services.send.retries.copy(back, self._endpoint.caller(call))
         if copy is not None:
-            outcome = services.produce.copy(copy)
+            outcome = services.send.produce.copy(copy)
             if not outcome.is_stored:
                 raise Refused(outcome.reason or Reason.FAILED, outcome.remark or "it is not stored")
-        services.acks.ack(one)
+        services.pop.acks.ack(one)
 
     def _hidden(
         self, call: Call, group: str, topic: str, text: str
@@ -345,7 +345,7 @@ class ReceiveCalls:
         services = self._endpoint.brokers.get(handle.broker_name)
         if services is not None:
             first = Hidden(call.client, group, name, receipt.queue_id, receipt.offset, handle)
-            if self._is_good(call, services, services.renewals.current(first)):
+            if self._is_good(call, services, services.pop.renewals.current(first)):
                 return services, first, receipt.commit_log_offset
         told = f"receipt handle {text[:200]!r} has run out, or is of another group or topic"
         raise Rejected(RpcStatus.INVALID_RECEIPT_HANDLE, told)
@@ -353,7 +353,7 @@ class ReceiveCalls:
     def _is_good(self, call: Call, services: BrokerServices, one: Hidden) -> bool:
         """Say whether a handle may be used; RocketMQ's proxy 5.3.3 looks at its time only."""
         if not self._endpoint.codes.is_strict:
-            return services.acks.is_open(one)
+            return services.pop.acks.is_open(one)
         ends_ms = one.handle.pop_time_ms + one.handle.invisible_ms
         return call.rpc is Rpc.FORWARD_TO_DEAD_LETTER_QUEUE or ends_ms > services.env.clock.now_ms
 

@@ -110,7 +110,7 @@ class SendCalls:
                 raise Rejected(RpcStatus.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, str(problem))
         is_batch = len(sent) > 1
         incoming = _batch(topic, queue_id, sent) if is_batch else sent[0].incoming(queue_id)
-        (outcome,) = services.produce([incoming], call.client)
+        (outcome,) = services.send.produce([incoming], call.client)
         if not outcome.is_stored:
             raise Rejected(
                 self._endpoint.codes.of_outcome(outcome),
@@ -173,7 +173,7 @@ class SendCalls:
             half = services.transactions.find_open(request.transaction_id)
             if half is None or self._is_forgotten(services, half):
                 continue
-            services.endings.check_role()
+            services.send.endings.check_role()
             ending = Ending(
                 topic,
                 half.commit_log_offset,
@@ -181,7 +181,7 @@ class SendCalls:
                 commits=request.resolution == TransactionResolution.COMMIT,
                 was_asked=request.source == TransactionSource.SOURCE_SERVER_CHECK,
             )
-            services.endings.end(ending, self._endpoint.caller(call))
+            services.send.endings.end(ending, self._endpoint.caller(call))
             return answer
         told = f"{NOT_FOUND}: transaction {request.transaction_id} of topic[{topic}] is not open"
         raise Rejected(RpcStatus.INTERNAL_SERVER_ERROR, told)
@@ -214,7 +214,7 @@ class SendCalls:
             told = f"a message of topic[{topic}] cannot be recalled: its {ATTRIBUTE} is {kind}"
             raise Rejected(RpcStatus.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, told)
         text = call.request.recall_handle
-        recalled = services.recalls.recall(topic, text, topic, call.client)
+        recalled = services.send.recalls.recall(topic, text, topic, call.client)
 
         def finish(late: Reason | None) -> Any:
             code = RpcStatus.OK if late is None else self._endpoint.codes.of_reason(late)

@@ -61,7 +61,7 @@ class InspectionProcessor:
     _timers: TimerEngine
     _levels: ScheduleMessageService
     _statistics: Statistics
-    _figures: BrokerStats
+    _broker_stats: BrokerStats
     _boot_ms: int = field(init=False)
 
     @_boot_ms.default
@@ -119,7 +119,7 @@ class InspectionProcessor:
     def figure(self, request: Request) -> RemotingCommand:
         """315: how much a figure has grown in the last minute, hour and day; unknown: 1."""
         header = ViewBrokerStatsDataRequestHeader.from_ext(request.command.ext_fields)
-        growths = self._figures.view(header.stats_name, header.stats_key)
+        growths = self._broker_stats.view(header.stats_name, header.stats_key)
         body = BrokerStatsData(*(BrokerStatsItem(one.sum, one.per_second) for one in growths))
         return request.command.answer(ResponseCode.SUCCESS, body=body.encode())
 

@@ -139,7 +139,7 @@ class Asker:
     def pop(self, wait_ms: int = 0) -> Popped:
         pop = Pop(Someone(), "G", "T", 0, 32, 60_000, wait_ms, expression="?", expression_type=KIND)
         with self.broker._parts().door:
-            popped = self.broker._parts().pop_service.pop(pop, self.heard.append)
+            popped = self.broker._parts().pop.service.pop(pop, self.heard.append)
         found = self.later() if popped is None else popped
         assert isinstance(found, Popped), found
         return found
@@ -251,7 +251,7 @@ def test_a_pull_hears_that_too_many_messages_are_judged_already(broker: Embedded
     store(broker, "yes")
     use(broker, HEAVY)
     asker = Asker(broker)
-    asker.consume._outside._do = refuse
+    asker.consume._background_filters._do = refuse
     with pytest.raises(Refused, match="too many"):
         asker.pull(0)
     asker.park(1)
@@ -366,7 +366,7 @@ def ends_read(broker: EmbeddedBroker, expression: str) -> list[int]:
         pulled = parts.consume.pull(pull, lambda _: None)
     with parts.door:
         parts.tables.offsets.commit("G", "T", 0, 0)
-        assert parts.pop_service.pop(pop, lambda _: None) is not None
+        assert parts.pop.service.pop(pop, lambda _: None) is not None
         popped = parts.tables.offsets.query("G", "T", 0)
     return [0 if pulled is None else pulled.found.next_begin_offset, popped]
 

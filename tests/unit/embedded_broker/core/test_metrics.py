@@ -15,10 +15,10 @@ def numbers(broker: EmbeddedBroker) -> dict[str, dict[tuple[str, ...], float]]:
     with parts.door:
         found = {
             metric.name.removeprefix("rocketmq_"): dict(values)
-            for metric, values in parts.statistics.registry.collect()
+            for metric, values in parts.consume._statistics.registry.collect()
             if not isinstance(values, Histogram)
         }
-        for metric, values in parts.statistics.registry.collect():
+        for metric, values in parts.consume._statistics.registry.collect():
             assert metric.name.startswith("rocketmq_")
             assert metric.kind is MetricKind.HISTOGRAM or not isinstance(values, Histogram)
             if not isinstance(values, Histogram):

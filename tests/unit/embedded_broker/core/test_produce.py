@@ -37,7 +37,7 @@ def message(
 
 def produced(core: BrokerParts, *messages: Incoming) -> list[Outcome]:
     with core.door:
-        return core.produce(messages, Guest(("10.0.0.9", 50_000), ("127.0.0.1", 10_911)))
+        return core.send.produce(messages, Guest(("10.0.0.9", 50_000), ("127.0.0.1", 10_911)))
 
 
 def stored(core: BrokerParts, topic: str = "T", queue_id: int = 1) -> list[bytes]:
@@ -125,14 +125,14 @@ def test_a_failing_message_does_not_take_the_others_along(core: BrokerParts) -> 
 def test_the_brokers_own_copy_passes_no_gate_but_the_stores(core: BrokerParts) -> None:
     copy = InnerMessage("Not_there", 0, b"copy", {"K": "v"})
     with core.door:
-        outcome = core.produce.copy(copy)
+        outcome = core.send.produce.copy(copy)
     assert outcome.is_stored
     assert outcome.unique_key is None
     record = core.store.record(outcome.commit_log_offset)
     assert record is not None
     assert record.properties == {"K": "v"}
     core.store.close()
-    refused = core.produce.copy(copy)
+    refused = core.send.produce.copy(copy)
     assert (refused.reason, refused.status) == (
         Reason.SERVICE_NOT_AVAILABLE,
         PutStatus.SERVICE_NOT_AVAILABLE,

@@ -23,7 +23,7 @@ def timer_of(parts: BrokerParts) -> str:
     """Store a timer of an hour; give its handle."""
     text = encode_properties({"UNIQ_KEY": "AB", "TIMER_DELAY_MS": "3600000"}).decode()
     with parts.door:
-        (outcome,) = parts.produce([Incoming("T", b"x", text, 0, Terms(0))], Peer())
+        (outcome,) = parts.send.produce([Incoming("T", b"x", text, 0, Terms(0))], Peer())
     assert outcome.recall_handle is not None
     return outcome.recall_handle.decode()
 

@@ -26,7 +26,7 @@ def parts_of(broker: EmbeddedBroker, **settings: int) -> BrokerParts:
 
 
 def retries_of(parts: BrokerParts) -> Retries:
-    return parts.produce._retries
+    return parts.send.produce._retries
 
 
 def failed(parts: BrokerParts, tried: int = 0) -> int:
@@ -34,7 +34,7 @@ def failed(parts: BrokerParts, tried: int = 0) -> int:
     text = encode_properties({"UNIQ_KEY": "AB"}).decode()
     with parts.door:
         message = Incoming("T", b"x", text, 7, Terms(0, reconsume_times=tried))
-        (outcome,) = parts.produce([message], Peer())
+        (outcome,) = parts.send.produce([message], Peer())
     return outcome.commit_log_offset
 
 

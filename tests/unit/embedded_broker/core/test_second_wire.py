@@ -53,7 +53,7 @@ class Line(Peer):
         asked = {"TIMER_DELAY_MS": delay_ms} if delay_ms else {}
         text = encode_properties(asked).decode()
         message = Incoming(topic, body.encode(), text, terms=Terms(queue_id=0))
-        (outcome,) = self.parts.produce([message], self)
+        (outcome,) = self.parts.send.produce([message], self)
         if outcome.reason is not None:
             raise Refused(outcome.reason, outcome.remark or "")
         self.told.append(f"STORED {outcome.queue_offset}")

@@ -43,7 +43,7 @@ def running(*, remembers: bool = True, **arguments: Any) -> Iterator[tuple[Broke
         node = broker.slot.node
         assert node is not None
         if not remembers:
-            node.parts.produce._shapes.find = find_none  # type: ignore[method-assign]
+            node.parts.send.produce._shapes.find = find_none  # type: ignore[method-assign]
         peer = Peer()
         node.parts.endpoint.connected(peer)
         yield node.parts, peer
@@ -258,7 +258,7 @@ def message_of(name: str) -> Incoming | None:
 
 def test_only_what_differs_in_key_and_number_has_a_shape() -> None:
     with running() as (parts, _):
-        find = parts.produce._shapes.find
+        find = parts.send.produce._shapes.find
         sends = {name: message_of(name) for name in SENDS}
         shaped = [name for name, send in sends.items() if send and find(0, send)]
         assert shaped[:4] == [
@@ -281,7 +281,7 @@ def test_the_text_before_changes_nothing_about_the_next_one() -> None:
     first, number = "UNIQ_KEY\1AB12\2", "TIMER_DELAY_MS\x015000\2"
 
     with running() as (parts, _):
-        shapes = parts.produce._shapes
+        shapes = parts.send.produce._shapes
 
         @settings(max_examples=300, deadline=None)
         @given(texts=st.lists(st.lists(st.sampled_from(PIECES), max_size=9).map("".join)))
@@ -389,5 +389,5 @@ def test_what_is_remembered_is_bounded() -> None:
         for start in range(0, 3000, 100):
             sends = [frame(n, i=f"KEYS\x01k{n}\x02{PROPERTIES}") for n in range(start, start + 100)]
             say(parts, peer, b"".join(sends))
-        assert len(parts.produce._shapes._plain) <= SHAPES_MAX
+        assert len(parts.send.produce._shapes._plain) <= SHAPES_MAX
         assert len(peer.received) == 3000

@@ -290,7 +290,7 @@ def test_what_is_renewed_stays_hidden_for_three_hours_while_its_client_lives(
     broker.clock.advance(minutes=10)
     assert client.ack(queue, group, first).status.code == 20000
     broker.clock.advance(hours=2, minutes=49, seconds=59)
-    assert len(list(broker._parts().revive.hidden(group))) == 1
+    assert len(list(broker._parts().pop.revive.hidden(group))) == 1
     assert broker.groups[group].unread() == 0
     broker.clock.advance(minutes=1, seconds=1)
     (again,) = client.receive_all(queue, group, 1)
@@ -305,7 +305,7 @@ def test_a_body_of_a_remoting_producer_is_told_as_it_is_stored(
     body = zlib.compress(b"y" * 5000)
     parts = broker._parts()
     with parts.door:
-        parts.produce([Incoming(queue, body, "", terms=Terms(0, sys_flag=1))], Peer())
+        parts.send.produce([Incoming(queue, body, "", terms=Terms(0, sys_flag=1))], Peer())
     (message,) = client.receive_all(queue, group, 1)
     assert (message.body, message.system_properties.body_encoding) == (body, 2)
 

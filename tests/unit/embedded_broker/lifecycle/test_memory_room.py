@@ -167,7 +167,7 @@ def test_open_transactions_wait_and_ended_ones_do_not() -> None:
         parts = parts_of(broker)
         text = encode_properties({"TRAN_MSG": "true", "PGROUP": "g"}).decode()
         with parts.door:
-            (half,) = parts.produce([Incoming("H", b"x", text)], Peer())
+            (half,) = parts.send.produce([Incoming("H", b"x", text)], Peer())
         broker.send("T", BODY, queue=0)
         commit(broker, "T")
         fill(broker)
@@ -191,7 +191,7 @@ def test_nothing_but_the_store_grows_with_what_was_consumed() -> None:
         def consume(count: int) -> None:
             for _ in range(count):
                 with parts.door:
-                    (outcome,) = parts.produce([message], peer)
+                    (outcome,) = parts.send.produce([message], peer)
                     queue_id, offset = outcome.queue_id, outcome.queue_offset
                     pull = Pull(peer, "G", "T", queue_id, offset, 1, "*", commit_offset=offset + 1)
                     assert parts.consume.pull(pull, lambda _: None) is not None

@@ -130,7 +130,7 @@ def test_messages_with_another_tag_are_acked_and_come_no_more(bench: Bench) -> N
     for tag in ("Aa", "TagA", "BB"):  # Aa has the hash of BB, so the broker gives it
         bench.send(tag.encode(), tags=tag)
     until(lambda: len(inbox) == 2, GUARD_S)
-    until(lambda: not list(bench.broker._parts().revive.hidden()), GUARD_S)
+    until(lambda: not list(bench.broker._parts().pop.revive.hidden()), GUARD_S)
     bench.broker.clock.run(120)
     assert sorted(inbox.bodies) == [b"BB", b"TagA"]
 
@@ -145,7 +145,7 @@ def test_what_a_hook_leaves_out_is_acked_and_comes_no_more(bench: Bench) -> None
     for body in (b"yes", b"no", b"also"):
         bench.send(body)
     until(lambda: len(inbox) == 2, GUARD_S)
-    until(lambda: not list(bench.broker._parts().revive.hidden()), GUARD_S)
+    until(lambda: not list(bench.broker._parts().pop.revive.hidden()), GUARD_S)
     bench.broker.clock.run(120)
     assert sorted(inbox.bodies) == [b"also", b"yes"]
 
@@ -197,7 +197,7 @@ def test_a_consumer_holds_no_more_than_its_threshold(bench: Bench) -> None:
     assert consumer._member is not None
     intake = consumer._member.intake
     until(lambda: "pop_threshold_for_queue 3" in (intake.waiting or ""), GUARD_S)
-    assert len(list(bench.broker._parts().revive.hidden())) in {4, 5}
+    assert len(list(bench.broker._parts().pop.revive.hidden())) in {4, 5}
     held.leave.set()
     until(lambda: len(held) == 10, GUARD_S)
 

@@ -463,7 +463,7 @@ def revive_entries(world: World) -> list[CheckPoint | Ack]:
     ]
     parts = world.broker._parts()
     with parts.door.quiet:
-        hidden = list(parts.revive.hidden("GB"))
+        hidden = list(parts.pop.revive.hidden("GB"))
     acks = [
         Ack(
             offset=offset,

@@ -8,7 +8,6 @@ from attrs import define, field
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.core.pop.acks import Acks, Hidden, HiddenUntil
-from embedded_broker.core.pop.checks import PopChecks
 from embedded_broker.core.pop.pop_values import Pop, Popped
 from embedded_broker.core.refusals import Refused
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
@@ -50,7 +49,7 @@ class Popper:
             "invisible_ms": 60_000,
         } | changed
         with parts.door:
-            return parts.pop_service.pop(Pop(**asked), self.heard.append)  # type: ignore[arg-type]
+            return parts.pop.service.pop(Pop(**asked), self.heard.append)  # type: ignore[arg-type]
 
     def pop(self, **changed: object) -> list[Got]:
         """Pop without waiting; give the messages."""
@@ -91,14 +90,7 @@ class Popper:
     @property
     def acks(self) -> Acks:
         """What takes the acks of this consumer's broker."""
-        parts = self.broker._parts()
-        return Acks(
-            env=parts,
-            offsets=parts.tables.offsets,
-            checks=PopChecks(env=parts, tables=parts.tables),
-            revive=parts.revive,
-            ordered=parts.ordered,
-        )
+        return self.broker._parts().pop.acks
 
     def ack(self, *messages: Got) -> None:
         """Say that messages are done."""
@@ -117,7 +109,7 @@ class Popper:
         with parts.door.quiet:
             found = [
                 (topic, queue_id, offset)
-                for _, topic, queue_id, offset, _ in parts.revive.hidden(self.group)
+                for _, topic, queue_id, offset, _ in parts.pop.revive.hidden(self.group)
             ]
         return sorted(found)
 

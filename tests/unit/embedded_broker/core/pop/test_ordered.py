@@ -106,7 +106,7 @@ def test_the_next_deadline_is_the_present_end_of_a_block(
 ) -> None:
     (first,) = pop(popper, "a", max_count=1)
     popper.hide_longer(first, 30_000)
-    deadline = broker._parts().ordered.next_deadline()
+    deadline = broker._parts().pop.acks._ordered.next_deadline()
     assert deadline is not None
     assert deadline.due_ms == broker.clock.now_ms + 30_000
 

@@ -28,7 +28,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 def pop(parts: BrokerParts, peer: Peer) -> Hidden:
     """Pop the message, and hold it."""
     with parts.door:
-        popped = parts.pop_service.pop(Pop(peer, "G", "T", -1, 1, INVISIBLE_MS), lambda _: None)
+        popped = parts.pop.service.pop(Pop(peer, "G", "T", -1, 1, INVISIBLE_MS), lambda _: None)
         assert isinstance(popped, Popped)
         (portion,) = popped.portions
         handle = PopHandle(
@@ -42,7 +42,7 @@ def pop(parts: BrokerParts, peer: Peer) -> Hidden:
             0,
         )
         hidden = Hidden(peer, "G", "T", 0, 0, handle)
-        parts.renewals.hold(hidden, 0)
+        parts.pop.renewals.hold(hidden, 0)
         return hidden
 
 
@@ -52,19 +52,19 @@ def test_a_message_in_hand_is_hidden_for_longer_and_counts_as_in_hand(
     parts = broker._parts()
     hidden = pop(parts, Peer())
     broker.clock.advance(49.999)
-    assert parts.renewals.current(hidden) == hidden
+    assert parts.pop.renewals.current(hidden) == hidden
     broker.clock.advance(0.001)
-    renewed = parts.renewals.current(hidden)
+    renewed = parts.pop.renewals.current(hidden)
     assert renewed.handle.pop_time_ms == hidden.handle.pop_time_ms + 50_000
     assert (renewed.handle.invisible_ms, renewed.handle.start_offset) == (60_000, 0)
-    assert list(parts.revive.in_hand("G")) == [("T", 0, 0)]
-    assert (parts.acks.is_open(hidden), parts.acks.is_open(renewed)) == (False, True)
+    assert list(parts.pop.revive.in_hand("G")) == [("T", 0, 0)]
+    assert (parts.pop.acks.is_open(hidden), parts.pop.acks.is_open(renewed)) == (False, True)
     with parts.door:
-        parts.acks.ack(renewed)
-        parts.renewals.end(hidden)
+        parts.pop.acks.ack(renewed)
+        parts.pop.renewals.end(hidden)
     broker.clock.advance(hours=4)
     assert broker.groups["G"].unread() == 0
-    assert len(parts.renewals) == 0
+    assert len(parts.pop.renewals) == 0
 
 
 def test_a_message_comes_back_by_the_policy_of_its_group_after_three_hours(
@@ -76,7 +76,7 @@ def test_a_message_comes_back_by_the_policy_of_its_group_after_three_hours(
     assert broker.groups["G"].unread() == 0
     broker.clock.advance(0.001)
     assert broker.groups["G"].unread() == 1
-    assert len(parts.renewals) == 0
+    assert len(parts.pop.renewals) == 0
 
 
 def test_what_one_had_in_hand_whose_connection_ended_comes_back_instead_of_a_renewal(
@@ -96,9 +96,9 @@ def test_what_one_had_in_hand_who_left_comes_back_in_a_second(broker: EmbeddedBr
     peer = Peer()
     pop(parts, peer)
     with parts.door:
-        parts.renewals.let_go(Peer())
-        assert len(parts.renewals) == 1
-        parts.renewals.let_go(peer)
+        parts.pop.renewals.let_go(Peer())
+        assert len(parts.pop.renewals) == 1
+        parts.pop.renewals.let_go(peer)
     broker.clock.advance(0.999)
     assert broker.groups["G"].unread() == 0
     broker.clock.advance(0.001)
@@ -112,10 +112,10 @@ def test_no_more_messages_are_renewed_than_there_is_room_for(
     parts = broker._parts()
     hidden = pop(parts, Peer())
     with parts.door:
-        parts.renewals.hold(hidden._replace(offset=1), 0)
-    assert len(parts.renewals) == 1
+        parts.pop.renewals.hold(hidden._replace(offset=1), 0)
+    assert len(parts.pop.renewals) == 1
     broker.clock.advance(50)
-    assert parts.renewals.current(hidden) != hidden
+    assert parts.pop.renewals.current(hidden) != hidden
 
 
 def test_a_renewal_that_is_refused_is_tried_again_until_the_message_is_seen(
@@ -137,9 +137,9 @@ def test_a_renewal_that_is_refused_is_tried_again_until_the_message_is_seen(
         assert [one - popped_ms for one in asked_ms] == [50_000]
         patch.setattr(Acks, "hide_longer", hide_longer)
         broker.clock.advance(0.001)
-    assert parts.renewals.current(hidden).handle.pop_time_ms == popped_ms + 55_000
+    assert parts.pop.renewals.current(hidden).handle.pop_time_ms == popped_ms + 55_000
 
     monkeypatch.setattr(Acks, "hide_longer", refuse)
     broker.clock.advance(60)
     assert [one - popped_ms for one in asked_ms] == [50_000, 105_000, 110_000]
-    assert (len(parts.renewals), broker.groups["G"].unread()) == (0, 1)
+    assert (len(parts.pop.renewals), broker.groups["G"].unread()) == (0, 1)

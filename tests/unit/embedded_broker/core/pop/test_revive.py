@@ -93,7 +93,7 @@ def test_what_comes_back_again_and_again_counts_on(broker: EmbeddedBroker, poppe
         if times:
             assert message.record.properties[Prop.FIRST_POP_TIME] == str(first_ms)
         broker.clock.advance(1)
-    assert broker._parts().revive.counters["revived"] == 4
+    assert broker._parts().pop.revive.counters["revived"] == 4
 
 
 def test_all_acked_means_nothing_comes_back(broker: EmbeddedBroker, popper: Popper) -> None:
@@ -102,7 +102,7 @@ def test_all_acked_means_nothing_comes_back(broker: EmbeddedBroker, popper: Popp
     assert popper.hidden() == []
     broker.clock.advance(10)
     assert (popper.bodies(), RETRY in broker.topics) == ([], False)
-    assert broker._parts().revive._points == {}
+    assert broker._parts().pop.revive._points == {}
 
 
 def test_an_ack_that_comes_twice_or_too_late_changes_nothing(
@@ -304,7 +304,7 @@ def test_what_is_hidden_comes_back_after_a_restart_and_what_is_acked_does_not(
     assert popper.bodies() == [b"m2", b"m3"]
     broker.clock.advance(20)
     assert popper.bodies() == [b"m1"]
-    assert broker._parts().revive.counters["revived"] == 3
+    assert broker._parts().pop.revive.counters["revived"] == 3
 
 
 def test_an_ack_after_the_restart_counts(start_broker: StartBroker, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_after_a_crash_a_pop_of_the_same_millisecond_may_have_the_name_of_one_be
     fill(broker, 1)
     popper.pop(invisible_ms=5_000)
     broker.restart(crash=True)
-    broker._parts().revive.next_queue()  # that of the pop before
+    broker._parts().pop.revive.next_queue()  # that of the pop before
     (again,) = popper.pop(invisible_ms=5_000)
     broker.clock.advance(4.5)
     popper.ack(again)
@@ -385,7 +385,7 @@ def test_a_clean_stop_reads_nothing_again(start_broker: StartBroker, tmp_path: P
     ends = [parts.store.max_offset(REVIVE, queue_id) for queue_id in range(8)]
     assert sum(ends) == 1
     assert offsets == [end - 1 for end in ends]
-    assert parts.revive._points == {}
+    assert parts.pop.revive._points == {}
 
 
 def test_old_messages_stay_in_memory_while_they_are_hidden(
@@ -397,4 +397,4 @@ def test_old_messages_stay_in_memory_while_they_are_hidden(
     popper.pop()
     parts = broker._parts()
     with parts.door:
-        assert list(parts.revive.needed_offsets()) == [first.commit_log_offset]
+        assert list(parts.pop.revive.needed_offsets()) == [first.commit_log_offset]

@@ -186,10 +186,10 @@ def test_no_more_than_so_many_wait_at_one_place(start_broker: StartBroker) -> No
     assert answers[2].is_full
     parts = broker._parts()
     with parts.door:
-        assert parts.peeks.waiting("G", "T", -1, poppers[0].peer) == 2
-        assert parts.peeks.waiting("G", "T", 0, poppers[0].peer) == 0
+        assert parts.pop.peeks.waiting("G", "T", -1, poppers[0].peer) == 2
+        assert parts.pop.peeks.waiting("G", "T", 0, poppers[0].peer) == 0
         parts.consume.waiters.forget(poppers[0].peer)
-        assert parts.peeks.waiting("G", "T", -1, poppers[0].peer) == 1
+        assert parts.pop.peeks.waiting("G", "T", -1, poppers[0].peer) == 1
 
 
 def test_what_comes_back_wakes_who_waits_in_time(broker: EmbeddedBroker, popper: Popper) -> None:
@@ -269,7 +269,7 @@ def test_a_look_takes_nothing(broker: EmbeddedBroker, popper: Popper) -> None:
     fill(broker, 3)
     parts = broker._parts()
     with parts.door:
-        peeked = parts.peeks.peek(Pop(popper.peer, "G", "T", -1, 2, 0))
+        peeked = parts.pop.peeks.peek(Pop(popper.peer, "G", "T", -1, 2, 0))
     assert (peeked.count, peeked.left) == (2, 3)
     assert popper.committed() == -1
     assert len(popper.pop()) == 3

@@ -15,14 +15,14 @@ from tests.unit.embedded_broker.peers import OWNER, Peer
 
 
 def endings_of(parts: BrokerParts) -> EndTransactions:
-    return EndTransactions(env=parts, transactions=parts.transactions, produce=parts.produce)
+    return EndTransactions(env=parts, transactions=parts.transactions, produce=parts.send.produce)
 
 
 def half_of(parts: BrokerParts, **properties: str) -> Ending:
     """Store a half message of group g; give the commit that names it."""
     text = encode_properties({"TRAN_MSG": "true", "PGROUP": "g", **properties}).decode()
     with parts.door:
-        (outcome,) = parts.produce([Incoming("T", b"x", text)], Peer())
+        (outcome,) = parts.send.produce([Incoming("T", b"x", text)], Peer())
     return Ending("g", outcome.commit_log_offset, outcome.queue_offset, True, False)
 
 

@@ -37,7 +37,7 @@ def popped(peer: WirePeer) -> RemotingCommand:
 
 
 def hidden(broker: EmbeddedBroker) -> list[int]:
-    return sorted(one[3] for one in broker._parts().revive.hidden())
+    return sorted(one[3] for one in broker._parts().pop.revive.hidden())
 
 
 @pytest.mark.case("W103")

@@ -172,7 +172,7 @@ def test_two_of_five_come_back_with_their_handles(broker: EmbeddedBroker, peer: 
     own = f"0 {ext['popTime']} 60000 {ext['reviveQid']} 1 broker-a 0"
     assert [one.properties["POP_CK"] for one in back] == [f"{own} 0", f"{own} 1"]
     assert ack(peer, f"{own} 0", 0, topic=RETRY).code == 0
-    assert [one[1:4] for one in broker._parts().revive.hidden()] == [(RETRY, 0, 1)]
+    assert [one[1:4] for one in broker._parts().pop.revive.hidden()] == [(RETRY, 0, 1)]
 
 
 def test_the_retry_topic_can_be_shown_as_it_is(start_broker: StartBroker, connect: Connect) -> None:
