@@ -83,7 +83,7 @@ PARTS: dict[str, list[list[str]]] = {
         [PY, ".ci/in_one_process.py", *OF_SPARK],
     ],
     "smoke": [[PY, *PYTEST, *BY_FILE, "-m", "smoke", "tests/interop"]],
-    "interop": [[PY, *PYTEST, "-s", "tests/interop"]],
+    "interop": [[PY, *PYTEST, *BY_FILE, "tests/interop"]],
     # In local sessions and on a standalone cluster.
     "spark": [
         [PY, *PYTEST, *BY_FILE, "-m", "not slow", "--no-tests-of-core", *SPARK_TESTS],

@@ -45,6 +45,8 @@ SETTINGS: Final[dict[str, str]] = {
     # asked about, too, and a second answer would deliver it twice.
     "transactionCheckInterval": "5000",
     "transactionOpBatchInterval": "100",
+    # On a machine that other programs keep busy, messages wait instead of being refused.
+    "waitTimeMillsInSendQueue": "30000",
     # Small files: a broker for a test has a few messages, and reserves a gigabyte by default.
     "mappedFileSizeCommitLog": "67108864",
     "mappedFileSizeConsumeQueue": "600000",

@@ -38,8 +38,6 @@ SOME = 60
 QUEUES = 4
 SOON_MS = 500
 NO_TOPIC = "no-pattern-for-topics"
-NEVER_BUSY = {"waitTimeMillsInSendQueue": "60000"}
-"""A broker that other programs keep from working takes all the same what waits in its queue."""
 
 
 @pytest.fixture(scope="module", params=["5.3.3", "4.9.7"])
@@ -48,7 +46,7 @@ def pair(
 ) -> Iterator[Servers]:
     """A real name server and broker; each test leaves them healthy."""
     home = tmp_path_factory.mktemp(f"plain-{request.param}")
-    with servers(home, request.param, settings=NEVER_BUSY, cache=CACHE, politely=False) as made:
+    with servers(home, request.param, cache=CACHE, politely=False) as made:
         yield made
 
 
@@ -144,7 +142,7 @@ def test_one_of_two_masters_is_killed_under_load_and_comes_back(
     with servers(
         tmp_path,
         pair.version,
-        settings={"brokerName": "broker-b", **NEVER_BUSY},
+        settings={"brokerName": "broker-b"},
         cache=CACHE,
         politely=False,
         beside=pair,
