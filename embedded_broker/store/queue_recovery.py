@@ -91,7 +91,7 @@ class QueueRecovery:
     def see(self, parts: Parts) -> None:
         """Make sure that a record has its entry. Raises ``EntriesMissing``."""
         offset, size, topic, queue_id, number, flag, stored, properties = parts
-        if number * _RECORD_LEAST > offset and not self._may_have(parts):
+        if not 0 <= number * _RECORD_LEAST <= offset and not self._may_have(parts):
             return
         find = self._batch_queue_for if flag & INNER_BATCH else self._queue_for
         queue = find(topic, queue_id)
@@ -136,17 +136,17 @@ class QueueRecovery:
         return told if record is not None and _body_count(record) == told else count
 
     def _may_have(self, parts: Parts) -> bool:
-        """Whether a record can have a number before which so many records do not fit.
+        """Whether a record can have a number below 0, or one before which so many do not fit.
 
-        It can when its queue has it under this number, or when records of the queue may count
-        several messages. Else a bit of the number has changed.
+        It can when its queue has it under this number; a high one also when records of the queue
+        may count several messages. Else a bit of the number has changed.
         """
         offset, size, topic, queue_id, number, flag, _, _ = parts
         queue = self._queues.get((topic, queue_id))
         entry = None if queue is None else queue.entry(number)
         if entry is not None and entry[:2] == (offset, size):
             return True
-        if flag & INNER_BATCH or (queue is not None and queue.is_batch):
+        if number >= 0 and (flag & INNER_BATCH or (queue is not None and queue.is_batch)):
             return number <= offset  # nothing is known of more: no entry, and no damage
         what = f"the record names number {number} of {topic} queue {queue_id}"
         self._impossible[offset] = Misnamed(offset, size, what)

@@ -165,8 +165,13 @@ STORE = (
     ),
     _mutant(
         "store/queue_recovery",
-        "        if number * _RECORD_LEAST > offset and not self._may_have(parts):",
+        "        if not 0 <= number * _RECORD_LEAST <= offset and not self._may_have(parts):",
         "        if False:",
+    ),
+    _mutant(
+        "store/queue_recovery",
+        "        if not 0 <= number * _RECORD_LEAST <= offset and not self._may_have(parts):",
+        "        if number * _RECORD_LEAST > offset and not self._may_have(parts):",
     ),
     _mutant(
         "store/queue_recovery",

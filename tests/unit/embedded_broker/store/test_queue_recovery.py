@@ -68,7 +68,7 @@ class Bench:
         offset, size = self.records[index][:2]
         segment, inside = self.store.log.files.locate(offset)
         data = bytearray(segment.read(inside, size))
-        data[20:28] = at.to_bytes(8)
+        data[20:28] = at.to_bytes(8, signed=True)
         data[36:40] = flag.to_bytes(4)
         was = self.records[index][2].encode()
         name = data.rindex(was, 0, data.index(b"UNIQ_KEY"))
@@ -219,13 +219,28 @@ def test_of_two_records_with_a_number_the_later_one_has_it(kept: int) -> None:
 # -- numbers that cannot be ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [100, 1 << 40, (1 << 63) - 1])
-def test_a_number_for_which_the_log_has_no_room_is_found(number: int) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("index", [0, 3])
+@pytest.mark.parametrize("number", [100, 1 << 40, (1 << 63) - 1, -1, -(1 << 63)])
+def test_a_number_for_which_the_log_has_no_room_is_found(
+    number: int, index: int, *, whole: bool
+) -> None:
     bench = Bench(*plain(5))
-    offset, size = bench.rename(3, at=number)[:2]
-    placing, wrong = bench.pass_over(bench.records)
+    offset, size = bench.rename(index, at=number)[:2]
+    placing, wrong = bench.pass_over(bench.records, whole=whole)
     assert wrong == [Misnamed(offset, size, f"the record names number {number} of T queue 0")]
     assert (placing.added, placing.next_offsets) == (0, {T: 5})
+    assert bench.entries() == bench.offsets(0, 1, 2, 3, 4)
+
+
+def test_a_negative_number_is_found_where_nothing_else_is_known_of_the_queue() -> None:
+    bench = Bench(*plain(2))
+    bench.queue().drop_from(0)
+    plain_record, batch = bench.rename(0, at=-5), bench.rename(1, at=-5, flag=INNER_BATCH)
+    placing, wrong = bench.pass_over(bench.records)
+    what = "the record names number -5 of T queue 0"
+    assert wrong == [Misnamed(*one[:2], what) for one in (plain_record, batch)]
+    assert (placing.added, bench.queue().max_offset) == (0, 0)
 
 
 @pytest.mark.parametrize("too_high", [0, 1])
