@@ -1,4 +1,4 @@
-"""Send services of a broker: what takes messages, sends them back, ends and recalls them."""
+"""Send services of a broker: messages are sent, sent back and recalled, transactions ended."""
 
 from attrs import frozen
 

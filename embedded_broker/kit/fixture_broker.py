@@ -70,7 +70,7 @@ class FixtureBroker(ABC):
 
     @abstractmethod
     def is_of(self, broker: object) -> bool:
-        """Whether it is what serves a ``rocketmq_broker``."""
+        """Whether a ``rocketmq_broker`` is the one it serves."""
 
     @abstractmethod
     def now(self) -> datetime:
@@ -188,7 +188,7 @@ class EmbeddedFixtureBroker(FixtureBroker):
         return self.broker.namesrv_addr
 
     def is_of(self, broker: object) -> bool:
-        """Whether it is what serves a ``rocketmq_broker``."""
+        """Whether a ``rocketmq_broker`` is the one it serves."""
         return broker is self.broker
 
     def now(self) -> datetime:

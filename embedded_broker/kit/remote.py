@@ -87,7 +87,7 @@ class RemoteFixtureBroker(FixtureBroker):
         return self.backend.namesrv_addr
 
     def is_of(self, broker: object) -> bool:
-        """Whether it is what serves a ``rocketmq_broker``."""
+        """Whether a ``rocketmq_broker`` is the one it serves."""
         return isinstance(broker, RemoteBroker)
 
     def now(self) -> datetime:
