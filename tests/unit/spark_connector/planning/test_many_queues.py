@@ -35,7 +35,6 @@ from spark_connector.servers import back_off
 
 BROKERS = 100
 QUEUES = 100
-"""The planner that begins with this batch lives to the end, so that it could grow."""
 MEMORY_NOISE = 100
 """Objects and elements; one for each batch would be more than four times as many."""
 TEXT_MOST = 100_000
@@ -189,6 +188,7 @@ class Query:
 
 @pytest.mark.case("SP50", "SP51")
 @pytest.mark.timeout(240)
+# The planner that begins after the last death lives to the end, so that its memory could grow.
 @pytest.mark.parametrize(
     ("batches", "last_death"), [(300, 99), pytest.param(1_000, 499, marks=pytest.mark.slow)]
 )
