@@ -1,4 +1,4 @@
-"""Log lines of an opening store, beside the report that tells the same.
+"""Warnings of an opening store: those that the printed report tells are not printed again.
 
 Answers: which warnings a program still has to print once it has printed its report. Without this
 the last resort of `logging` writes them to stderr at once, and the report repeats them. Must not

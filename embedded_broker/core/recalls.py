@@ -1,4 +1,4 @@
-"""Recall requests: whether a timer may be recalled by its handle, and what the caller is told.
+"""Recall requests: whether this broker takes recalls now, and what the caller is told.
 
 RocketMQ's RecallMessageProcessor behind its header: its checks in its order, one row each as far as
 they concern the broker, those of the handle in ``timer/recall.py``; then a delete mark is stored, a

@@ -1,4 +1,4 @@
-"""Cache of property templates: sends that differ in few values are stored as one run.
+"""Cache of property templates: similar sends are stored together, without reading rules again.
 
 Most messages ask for nothing but to be stored, or for one time, and differ from each other in
 nothing but UNIQ_KEY, number, body and queue. The stored properties of the first one become the

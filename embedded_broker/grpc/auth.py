@@ -1,4 +1,4 @@
-"""Authentication of a gRPC call: who calls by its metadata, and how that is proved.
+"""Authentication of a gRPC call: who calls by its metadata, and whether the signature is right.
 
 Signature v1: the text of ``x-mq-date-time``, whatever the clocks say, signed with HMAC-SHA1. The
 account is what stands before the first ``/`` of ``Credential`` (``AuthenticationHeader`` and

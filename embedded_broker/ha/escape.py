@@ -1,4 +1,4 @@
-"""Escape bridge: a due message that may not stay here is sent to another broker of its topic.
+"""Escape bridge: an acting slave, or a broker that only delays, sends due messages elsewhere.
 
 The bridge of a slave that acts as master, and of a broker that only delays. It takes a message
 under the door, and a thread of its own asks a name server where the topic is, sends, and brings the

@@ -1,4 +1,4 @@
-"""Tables that a slave takes over of its master, and a master of what slaves did in its place.
+"""Tables that a slave copies from its master, and the master from slaves that stood in for it.
 
 A table: the request that a master answers, and what is done with the answer. Each is taken as a
 whole, under the door. After ``SlaveSynchronize``. Must not know: connections, when it is asked.

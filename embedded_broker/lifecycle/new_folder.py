@@ -1,4 +1,4 @@
-"""A new folder that appears under its name when it is whole: of a snapshot, of a repaired store.
+"""Folder of a snapshot or a repaired store: filled under another name, renamed when complete.
 
 Answers: where it is filled meanwhile, and how files of one store get into another. Must not know:
 what the bytes mean. Read on: `snapshot.py`, `repair.py`.

@@ -1,4 +1,4 @@
-"""The account and signature that the fields of a request name.
+"""The account that a remoting request names; its signature is judged by ``protocol.signing``.
 
 Answers: which account signed a request, and whether with a given secret. The fields `AccessKey` and
 `Signature` say so (`AclClientRPCHook`); every request is judged by itself. Must not know: accounts.

@@ -1,4 +1,4 @@
-"""Damage in the commit log: bad bytes with good records behind them, and how they are left out.
+"""Damage in the commit log: where bad bytes are, and what is written there on request.
 
 Answers: which places are damaged, how many good records lie behind the first, and what is written
 there instead: a record that no queue shows, or the mark that a file ends early. What is replaced is

@@ -1,9 +1,10 @@
-"""Recovery of the message store, from its bytes alone.
+"""Recovery of the message store: where the log ends, and whether damage is refused or left out.
 
 The commit log is read; it ends where the first bad record begins. Consume queues are made to agree
 with it: missing entries are added, entries behind the end are dropped. A clean stop makes it
-quick, a dirty one makes it thorough; the answer is the same. Must not know: the broker, timers.
-After ``CommitLog.recoverNormally`` / ``recoverAbnormally``. Read on: ``message_store.py``.
+quick, a dirty one makes it thorough; the answer is the same, and comes from the bytes of the store
+alone. Must not know: the broker, timers. After ``CommitLog.recoverNormally`` /
+``recoverAbnormally``. Read on: ``message_store.py``.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What ACL 1 lets pass: signatures, white lists and permissions of plain accounts.
+"""What ACL 1 lets pass: white lists, signature and permissions of plain accounts, in this order.
 
 Answers: which requests an account may make, in the words and with the order of checks of the
 original's `PlainPermissionManager`. It judges every request by itself. Where the original looks

@@ -1,4 +1,4 @@
-"""Bloom filter: which bits stand for a group and topic.
+"""Bloom filter that marks in a stored message which groups' filters it matched.
 
 A real broker with ``enableCalcFilterBitMap`` marks stored messages with them, and keeps no filters
 of a file that has none. RocketMQ's BloomFilter with the broker's defaults (20 percent errors, 32

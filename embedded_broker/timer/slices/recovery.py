@@ -1,4 +1,4 @@
-"""Recovery of a sliced store, from its bytes alone.
+"""Recovery of the sliced engine: what waits, and what was released before the broker stopped.
 
 Answers: where each slice's log ends, which messages are in it although the saved offset does not
 say so, and what was released already. Three facts make it exact:

@@ -1,9 +1,9 @@
-"""Recovery of the timer store, from its bytes alone.
+"""Recovery of the timer wheel: what waits, and what was released before the broker stopped.
 
 Answers: where the timer log ends, what every slot of the wheel holds, where reading and releasing
-go on, and what an earlier life released already. Must not know: the door, how messages are
-released. The steps are numbered as in the specification of our recovery; where they differ from
-`TimerMessageStore.recover`, the reason stands beside them.
+go on, and what an earlier life released already, all from the bytes of the store alone. Must not
+know: the door, how messages are released. The steps are numbered as in the specification of our
+recovery; where they differ from `TimerMessageStore.recover`, the reason stands beside them.
 
 Read on: `engine.py` (`load`), `flush.py` for the order that makes the files trustworthy,
 `upkeep.py` for the counts.

@@ -1,4 +1,4 @@
-"""Release of one due timer: it goes into its topic, or hops back into the timer topic.
+"""Release of one due timer: into its topic, or on to the next part of a delay beyond the wheel.
 
 Answers: what a delivered and a rolled copy look like, and when a mark removes a message instead.
 Must not know: slots and files. After `TimerDequeuePutMessageService` and `convert` of the original.

@@ -1,4 +1,4 @@
-"""Trust in the timer files: what is looked at before recovery believes them.
+"""Trust in the timer files: whether recovery believes them, by check sums or record by record.
 
 Answers: which check point to start from, whether the wheel's file can be used, and what of all this
 no kill and no power loss explains. After a clean stop check sums tell, in no time. After another
