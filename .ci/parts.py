@@ -29,6 +29,8 @@ WORKERS = ["-n", str(1 + min(4, os.cpu_count() or 1))]
 """One more than processors: some tests wait for another process."""
 BY_FILE = [*WORKERS, "--dist", "loadfile"]
 """For Spark sessions and real clusters: each worker has its own, for the files that it runs."""
+LONGEST_FIRST = "--no-loadscope-reorder"
+"""The order of files is the one that their ``conftest.py`` gives them."""
 SPARK_TESTS = ["tests/spark", "tests/unit/spark_connector"]
 OTHER_PARTS = ("architecture", "interop", "perf", "spark", "typing", "unit/spark_connector")
 ALL_BUT_OTHER_PARTS = ["tests", *(f"--ignore=tests/{name}" for name in OTHER_PARTS)]
@@ -83,7 +85,7 @@ PARTS: dict[str, list[list[str]]] = {
         [PY, ".ci/in_one_process.py", *OF_SPARK],
     ],
     "smoke": [[PY, *PYTEST, *BY_FILE, "-m", "smoke", "tests/interop"]],
-    "interop": [[PY, *PYTEST, *BY_FILE, "tests/interop"]],
+    "interop": [[PY, *PYTEST, *BY_FILE, LONGEST_FIRST, "tests/interop"]],
     # In local sessions and on a standalone cluster.
     "spark": [
         [PY, *PYTEST, *BY_FILE, "-m", "not slow", "--no-tests-of-core", *SPARK_TESTS],

@@ -6,6 +6,9 @@ import threading
 from collections.abc import Callable
 
 LOOK_EVERY_S = 0.01
+HANG_S = 240
+"""Of a wait for another program, which ends by what it waits for: a JVM that starts beside five
+others on two processors has taken a minute. No figure is told by it."""
 
 
 def within(seconds: float, act: Callable[[], object]) -> None:

@@ -128,7 +128,7 @@ def version_at(namesrv_addr: str) -> tuple[int, ...] | None:
         return False
 
     with DefaultMQAdminExt(timeout_millis=2_000) as admin:
-        wait_until(tells, "the broker tells its version", timeout=10.0)
+        wait_until(tells, "the broker tells its version", timeout=BOOT_SECONDS)
     return version_in(told[0])
 
 

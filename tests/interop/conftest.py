@@ -19,16 +19,21 @@ from tests.interop.real_broker import RealCluster, real_cluster
 from tests.interop.scenarios import Cell, table
 from tests.needs import skip_without
 
+BEGIN_FIRST = ("test_kit_on_real_brokers.py", "test_kit_on_a_broker_of_4x.py")
+"""They take longest; all other files run beside them."""
 
+
+@pytest.hookimpl(trylast=True)  # after what puts tests into a random order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything here; without Java or Maven skip it on a user's machine, fail it in CI."""
     here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.name not in BEGIN_FIRST)
     missing = missing_tools()
     for item in items:
         if here not in item.path.parents:
             continue
         item.add_marker(pytest.mark.interop)
-        item.add_marker(pytest.mark.timeout(300))
+        item.add_marker(pytest.mark.timeout(600))
         if missing and not os.environ.get("CI"):
             item.add_marker(pytest.mark.skip(reason=f"{', '.join(missing)} not found"))
 

@@ -38,10 +38,8 @@ from tests.black_hole import BlackHole
 from tests.interop.java_tools import CACHE
 from tests.relay import Relay
 from tests.unit.rocketmq_py.scripted import name_server
-from tests.waiting import until, within
+from tests.waiting import HANG_S, until, within
 
-WAIT_S = 60.0
-"""A hang guard: a JVM that starts on a busy machine takes 20 s of it."""
 RESTART_MS = 90_000
 """A budget of a send that a restart of a broker fits into."""
 START_S = 3.0
@@ -86,7 +84,7 @@ def make_topic(cluster: Servers, *, brokers: int = 1) -> str:
         "makes", namesrv_addr=cluster.namesrv_addr, poll_name_server_interval=SOON_MS
     ) as producer:
         producer.create_topic(AUTO_CREATE_TOPIC, topic, 4)
-        until(is_known, WAIT_S)
+        until(is_known, HANG_S)
     return topic
 
 
@@ -107,14 +105,14 @@ class Inbox:
 
     def wait_for(self, bodies: Collection[str]) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self.bodies.issuperset(bodies), WAIT_S)
+            self._changed.wait_for(lambda: self.bodies.issuperset(bodies), HANG_S)
             missing = set(bodies) - self.bodies
         assert not missing, f"{len(missing)} of {len(bodies)} did not come: {sorted(missing)[:9]}"
 
     def wait_for_more(self, count: int) -> None:
         with self._changed:
             wanted = len(self.bodies) + count
-            assert self._changed.wait_for(lambda: len(self.bodies) >= wanted, WAIT_S)
+            assert self._changed.wait_for(lambda: len(self.bodies) >= wanted, HANG_S)
 
 
 def consumer(namesrv_addr: str, topics: Collection[str], inbox: Inbox) -> DefaultMQPushConsumer:
@@ -184,7 +182,7 @@ class Sender:
 
     def wait_for_more(self, count: int) -> None:
         wanted = len(self.stored) + count
-        until(lambda: len(self.stored) >= wanted, WAIT_S)
+        until(lambda: len(self.stored) >= wanted, HANG_S)
 
     def end(self) -> None:
         """Return when the outcome of every send is known."""
@@ -200,7 +198,7 @@ def send_many(producer: DefaultMQProducer, topic: str, name: str) -> dict[str, S
     bodies = [f"{name} {number}" for number in range(MANY)]
     futures = {one: producer.send_async(Message(topic, one.encode())) for one in bodies[::2]}
     found = {one: producer.send(Message(topic, one.encode())) for one in bodies[1::2]}
-    return found | {body: future.result(WAIT_S) for body, future in futures.items()}
+    return found | {body: future.result(HANG_S) for body, future in futures.items()}
 
 
 def stored_by(results: dict[str, SendResult], broker_name: str) -> set[str]:
@@ -237,7 +235,7 @@ def test_a_broker_is_killed_while_clients_send_and_consume(
         inbox.wait_for_more(MANY)
 
         cluster.broker.end(politely=False)
-        until(lambda: any(not one.possibly_stored for one in failures(hasty)), WAIT_S)
+        until(lambda: any(not one.possibly_stored for one in failures(hasty)), HANG_S)
         cluster.start_broker()
         for sender in senders:
             sender.wait_for_more(MANY)
@@ -307,7 +305,7 @@ def test_one_of_two_masters_dies(
 
             other.start_broker()
             inbox.wait_for(before)
-            until(lambda: stored_by(send_many(producer, topic, "back"), "broker-b"), WAIT_S)
+            until(lambda: stored_by(send_many(producer, topic, "back"), "broker-b"), HANG_S)
         check_the_log(caplog, other.broker_addr, clients=2)
 
 

@@ -22,13 +22,13 @@ from tests.interop.java_tools import client_program
 from tests.interop.real_broker import real_cluster
 from tests.interop.test_store_exchange import SIZES
 from tests.unit.embedded_broker.wire_peer import WirePeer, properties_text, records
+from tests.waiting import HANG_S
 
 TOPIC = "Batches"
 FILES = {"mapperFileSizeBatchConsumeQueue": 8 * 46}
 SENT = (3, 1, 2, 40, 1, 1, 5, 2, 1, 4)
 """Messages of each send: one is sent alone, several are a batch."""
 TOTAL = sum(SENT)
-DISPATCHED_S = 30.0
 
 
 def create(peer: WirePeer) -> None:
@@ -75,7 +75,7 @@ def wait_for(peer: WirePeer, count: int) -> None:
     def has_all() -> bool:
         return peer.ask(RequestCode.GET_MAX_OFFSET, place).ext_fields["offset"] == str(count)
 
-    wait_until(has_all, f"{count} messages are dispatched", timeout=DISPATCHED_S)
+    wait_until(has_all, f"{count} messages are dispatched", timeout=HANG_S)
 
 
 def queue_files(store: Path) -> dict[str, bytes]:
@@ -132,11 +132,11 @@ def test_a_java_client_sends_batches_and_takes_them_apart() -> None:
         broker.topics.create(TOPIC, queues=1, queue_type="BatchCQ")
         namesrv = broker.namesrv_addr
         with client_program("5.3.3", "BatchSend", namesrv, TOPIC, "3", "1", "2") as sender:
-            assert sender.finish(60) == 0, sender.lines
+            assert sender.finish(HANG_S) == 0, sender.lines
         with client_program(
-            "5.3.3", "TimerReceive", namesrv, TOPIC, "6", "60", "BatchGroup"
+            "5.3.3", "TimerReceive", namesrv, TOPIC, "6", str(HANG_S), "BatchGroup"
         ) as receiver:
-            assert receiver.finish(90) == 0, receiver.lines
+            assert receiver.finish(HANG_S) == 0, receiver.lines
         queue = MessageQueue(TOPIC, broker.broker_name, 0)
         with QueueAccess(namesrv_addr=namesrv) as access:
             records_there = access.pull(queue, 0).result(10).records

@@ -10,10 +10,9 @@ from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.protocol.codes import RequestCode
 from tests.interop.java_tools import client_program
 from tests.unit.rocketmq_py.consumer.inbox import Inbox, consumer
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 TEXT = "0123456789" * 500
-GUARD_S = 200.0
 COMPRESSED, COMPRESSED_AND_NAMED_ZLIB = 0x1, 0x301
 
 
@@ -34,14 +33,14 @@ def test_a_long_body_goes_both_ways(version: str) -> None:
         reader = consumer("Readers", namesrv, inbox, {"FromJava": "*"})
         with reader, DefaultMQProducer("Senders", namesrv_addr=namesrv) as producer:
             with client_program(version, "LongBodySend", namesrv, "FromJava", TEXT) as java:
-                assert java.finish(GUARD_S) == 0, java.said()
-            until(lambda: inbox.bodies, GUARD_S)
+                assert java.finish(HANG_S) == 0, java.said()
+            until(lambda: inbox.bodies, HANG_S)
             assert inbox.bodies == [TEXT.encode()]
             assert int(only_send(broker, "FromJava").fields["f"]) == COMPRESSED_AND_NAMED_ZLIB
 
             producer.send(Message("FromUs", TEXT.encode()))
             assert int(only_send(broker, "FromUs").fields["f"]) == COMPRESSED
-            arguments = (namesrv, "FromUs", "1", str(int(GUARD_S)), "JavaReaders")
+            arguments = (namesrv, "FromUs", "1", str(HANG_S), "JavaReaders")
             with client_program(version, "TimerReceive", *arguments) as java:
-                assert java.finish(GUARD_S) == 0, java.said()
+                assert java.finish(HANG_S) == 0, java.said()
             assert [row[3] for row in java.table("RECEIVED")] == [TEXT]

@@ -26,11 +26,9 @@ from rocketmq_py import DefaultMQProducer, Message, MessageExt, MQBrokerExceptio
 from rocketmq_py.admin import AdminClient, TopicMessageType
 from tests.interop.real_broker import RealCluster
 from tests.programs import begin, load, programs_in
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 CLOCK = SystemClock()
-PATIENCE_S = 60.0
-"""A hang guard, not a figure."""
 PRECISION_MS = 1000
 """5.3.3 cuts due times to whole seconds (``timerPrecisionMs``)."""
 QUEUES = 4
@@ -122,7 +120,7 @@ class Stage:
         began_ms = CLOCK.now_ms
         ended = begin(lambda: module.main(*arguments), program)
         if waits:
-            made = ended.result(PATIENCE_S)
+            made = ended.result(HANG_S)
             if isinstance(made, AbstractContextManager):  # a client that goes on
                 self._ends.enter_context(made)
         self.runs[name] = Run(began_ms, CLOCK.now_ms, ended, told)
@@ -137,7 +135,7 @@ class Stage:
 
     def stored(self, topic: str) -> list[MessageExt]:
         """What consumers of a topic can have."""
-        end = datetime.fromtimestamp(CLOCK.now_ms / 1000 + PATIENCE_S, UTC)
+        end = datetime.fromtimestamp(CLOCK.now_ms / 1000 + HANG_S, UTC)
         return [*self.admin.messages_by_time(topic, self._began, end, max_messages=1000)]
 
 
@@ -164,7 +162,7 @@ def test_every_program_is_run_here() -> None:
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_a_program_leaves_its_messages_and_none_is_there_early(stage: Stage, row: Row) -> None:
     everything = sum(other.messages for other in ROWS if other.topic == row.topic)
-    until(lambda: len(stage.stored(row.topic)) >= everything, PATIENCE_S)
+    until(lambda: len(stage.stored(row.topic)) >= everything, HANG_S)
     run = stage.runs[str(row)]
     left = [
         message.store_timestamp
@@ -183,7 +181,7 @@ def test_a_topic_is_created_for_delayed_messages(stage: Stage) -> None:
 
 def test_messages_of_an_order_lie_in_one_queue_in_order(stage: Stage) -> None:
     numbers: dict[int, list[int]] = {queue: [] for queue in range(QUEUES)}
-    until(lambda: len(stage.stored("Topic-test")) == 100, PATIENCE_S)
+    until(lambda: len(stage.stored("Topic-test")) == 100, HANG_S)
     for message in sorted(stage.stored("Topic-test"), key=lambda one: one.queue_offset):
         numbers[message.queue_id].append(int(message.body.split()[-1]))
     assert numbers == {
@@ -194,7 +192,7 @@ def test_messages_of_an_order_lie_in_one_queue_in_order(stage: Stage) -> None:
 
 def test_the_java_consumer_gets_what_both_producers_sent(stage: Stage) -> None:
     told = stage.runs["java_spelling/timer_message_consumer"].told
-    until(lambda: len(told) >= 110, PATIENCE_S)
+    until(lambda: len(told) >= 110, HANG_S)
     received = re.findall(r"Receive message\[msgId=(\w+) \d+  ms later\]", "\n".join(told))
     rows = [row for row in ROWS if row.topic == "TimerTopic"]
     sent = "\n".join(line for row in rows for line in stage.runs[str(row)].told)
@@ -206,7 +204,7 @@ def test_the_ons_consumer_gets_each_topic_by_its_listener(stage: Stage) -> None:
     with DefaultMQProducer("others", namesrv_addr=stage.namesrv_addr) as producer:
         producer.send(Message("TopicTestMQ-Other", b"x"))
     told = stage.runs["ons/timer_consumer"].told
-    until(lambda: len(told) >= 4, PATIENCE_S)
+    until(lambda: len(told) >= 4, HANG_S)
     (sent,) = re.findall(
         r"send message success\. topic=TopicTestMQ, msgId=(\w+)",
         "\n".join(stage.runs["ons/timer_producer"].told),
@@ -222,11 +220,11 @@ def test_the_ons_consumer_gets_each_topic_by_its_listener(stage: Stage) -> None:
 
 def test_the_consumers_of_the_5_0_documents_tell_when_a_message_was_due(stage: Stage) -> None:
     runs = [stage.runs[program] for program in CONSUMERS if program.startswith("v5/")]
-    until(lambda: all(run.told for run in runs), PATIENCE_S)
+    until(lambda: all(run.told for run in runs), HANG_S)
     with DefaultMQProducer("stops", namesrv_addr=stage.namesrv_addr) as producer:
         producer.send(Message("DelayTopic", b"stop"))
     for run in runs:
-        assert run.ended.result(PATIENCE_S) == 0
+        assert run.ended.result(HANG_S) == 0
         delayed, stop = run.told
         assert re.fullmatch(r"b'messageBody' was due at \d{13}", delayed)
         assert stop == "b'stop' was due at None"
@@ -235,9 +233,9 @@ def test_the_consumers_of_the_5_0_documents_tell_when_a_message_was_due(stage: S
 def test_the_programs_are_asked_about_transactions_that_they_left_open(stage: Stage) -> None:
     java = stage.runs["java_spelling/transaction_messages"].told
     open_ones = {"asked about KEY2", "asked about KEY5", "asked about KEY8"}
-    until(lambda: open_ones <= {*java}, PATIENCE_S)
+    until(lambda: open_ones <= {*java}, HANG_S)
     assert {line for line in java if line.startswith("asked")} == open_ones
-    until(lambda: "asked about b'paid 42'" in stage.next_run_told, PATIENCE_S)
+    until(lambda: "asked about b'paid 42'" in stage.next_run_told, HANG_S)
 
 
 def test_steps_of_an_order_are_followed_one_after_the_other(stage: Stage) -> None:
@@ -261,7 +259,7 @@ def test_every_way_of_the_demonstration_to_ask_for_a_delay(stage: Stage) -> None
     with DefaultMQProducer("demo", namesrv_addr=stage.namesrv_addr) as producer:
         with demo.listening(there, board):
             demo.send_all(there, board, producer)
-            until(lambda: board.count() >= len(board.rows) - 1, PATIENCE_S)
+            until(lambda: board.count() >= len(board.rows) - 1, HANG_S)
         with pytest.raises(MQBrokerException, match="delay"):
             demo.jump(there, board, producer)
     arrivals = {asked: row.arrivals for asked, row in board.rows.items()}

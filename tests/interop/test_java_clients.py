@@ -6,6 +6,7 @@ import pytest
 
 from tests.interop.conftest import Serve
 from tests.interop.java_tools import client_program
+from tests.waiting import HANG_S
 
 TOPIC = "TimerTopic"
 # The topic exists before the consumer starts: a Java consumer looks for a new one every 30 s only.
@@ -30,13 +31,13 @@ def test_a_java_client_gets_each_delayed_message_once_and_never_early(
     with (
         serve(*OPTIONS) as namesrv,
         client_program(
-            version, "TimerReceive", namesrv, TOPIC, str(len(ways)), "60", "ReceiveGroup"
+            version, "TimerReceive", namesrv, TOPIC, str(len(ways)), str(HANG_S), "ReceiveGroup"
         ) as receiver,
     ):
-        receiver.wait_for_line("STARTED", 60)
+        receiver.wait_for_line("STARTED", HANG_S)
         with client_program(version, program, namesrv, TOPIC, str(DELAY_MS)) as sender:
-            assert sender.finish(60) == 0, sender.lines
-        assert receiver.finish(90) == 0, receiver.lines
+            assert sender.finish(HANG_S) == 0, sender.lines
+        assert receiver.finish(HANG_S) == 0, receiver.lines
     due = {way: (msg_id, int(at)) for way, msg_id, at, _status in sender.table("SENT")}
     assert {row[3] for row in sender.table("SENT")} == {"SEND_OK"}
     received = receiver.table("RECEIVED")
@@ -51,12 +52,12 @@ def test_a_java_client_gets_each_delayed_message_once_and_never_early(
 def test_a_recall_by_the_java_client_is_final(serve: Serve) -> None:
     with serve(*OPTIONS) as namesrv:
         with client_program("5.3.3", "TimerSend", namesrv, TOPIC, "2000") as sender:
-            assert sender.finish(60) == 0, sender.lines
+            assert sender.finish(HANG_S) == 0, sender.lines
         recalled = {row[1] for row in sender.table("RECALLED")}
         assert recalled == {row[1] for row in sender.table("SENT") if row[0] == "recalled"}
         # Asking for one more than was left waits out the time and finds exactly the other three.
         with client_program(
             "5.3.3", "TimerReceive", namesrv, TOPIC, "4", "12", "RecallGroup"
         ) as receiver:
-            assert receiver.finish(60) == 1
+            assert receiver.finish(HANG_S) == 1
     assert sorted(row[0] for row in receiver.table("RECEIVED")) == sorted(WAYS["5.3.3"][1])

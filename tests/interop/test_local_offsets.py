@@ -9,6 +9,7 @@ import pytest
 from rocketmq_py.consumer.core.file_offsets import OffsetFile
 from rocketmq_py.send_result import MessageQueue
 from tests.interop.java_tools import client_program
+from tests.waiting import HANG_S
 
 GROUP, TOPIC = "GroupOfAll", "%RETRY%\u00fcber"
 QUEUE, OTHER = MessageQueue(TOPIC, "broker-a", 1), MessageQueue("Other", "broker-b", 0)
@@ -18,7 +19,7 @@ BEYOND_32_BITS = 5_000_000_000
 def java(version: str, *arguments: str) -> tuple[str, int]:
     """Run the program; gives the client id and the offset that it has read."""
     with client_program(version, "LocalOffsets", *arguments) as program:
-        assert program.finish(60) == 0, program.lines
+        assert program.finish(HANG_S) == 0, program.lines
     ((client_id,),) = program.table("CLIENT")
     ((read,),) = program.table("READ")
     return client_id, int(read)

@@ -43,12 +43,11 @@ from tests.interop.mqadmin_commands import (
     SENDERS,
     TOPIC,
 )
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 TRACES = "RMQ_SYS_TRACE_TOPIC"
 GROUPS = (READERS, JAVA_READERS)
 COMMANDS_MIN = 60
-PATIENCE_S = 300.0
 START_S = 200.0
 """Bounds only: how long a Java program takes to begin is up to how busy the machine is."""
 LOGGING = "<configuration><root level='OFF'/></configuration>"
@@ -86,7 +85,7 @@ def outputs(release: str, commands: list[str], folder: Path) -> list[str]:
     with running(["-Xmx256m", *home, *QUIET, "-cp", path, "AdminCommands", str(script)]) as java:
         # The rows that are missing then say which command it was.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            java.finish(PATIENCE_S)
+            java.finish(HANG_S)
         lines = java.said()
     said: list[list[str]] = [[] for _ in commands]
     current: list[str] = []

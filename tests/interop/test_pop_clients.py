@@ -6,6 +6,7 @@ from collections import Counter
 
 from tests.interop.conftest import OnBoth
 from tests.interop.java_tools import client_program
+from tests.waiting import HANG_S
 
 MESSAGES = 40
 VERSION = "5.3.3"
@@ -44,7 +45,7 @@ def test_single_pops_are_answered_as_by_a_real_broker(on_both: OnBoth) -> None:
             VERSION, "PopRaw", address, "PopRawTopic", "PopRawGroup", artifact="rocketmq-tools"
         ) as program,
     ):
-        assert program.finish(120) == 0, program.lines
+        assert program.finish(HANG_S) == 0, program.lines
     told = [" ".join(line.split("\t")) for line in program.lines if "\t" in line]
     assert told == RAW
 
@@ -65,7 +66,7 @@ def test_a_push_consumer_in_pop_mode_gets_all_and_what_it_failed_with_again(
             artifact="rocketmq-tools",
         ) as program,
     ):
-        assert program.finish(150) == 0, program.lines
+        assert program.finish(HANG_S) == 0, program.lines
     received = program.table("RECEIVED")
     times = Counter((body, int(tried)) for body, _, tried in received)
     failing = {f"m{number}" for number in range(9, MESSAGES, 10)}

@@ -24,12 +24,12 @@ from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.send_result import MessageQueue
 from tests.client_instances import IdleMember, started_instance
 from tests.interop.conftest import OnBoth
+from tests.waiting import HANG_S
 
 TOPIC, GROUP = "PopOfPython", "PopOfPythonGroup"
 EVERYTHING = SubscriptionData(TOPIC, "*")
 POLLS = 40
 """A real broker does not tell a pop that waits of what came back: so many are made."""
-ANSWER_S = 30
 
 TOLD = [
     "assigned None",
@@ -77,7 +77,7 @@ class Teller:
         return PopAsk(self.queue, most, invisible_ms, poll_ms, EVERYTHING)
 
     def pop(self, what: str, ask: PopAsk, *, times: bool = True) -> PopAnswer:
-        answer = read_pop(self.calls.ask_pop(ask).result(ANSWER_S), ask)
+        answer = read_pop(self.calls.ask_pop(ask).result(HANG_S), ask)
         assert answer.problem is None
         assert {message.topic for message, _ in answer.popped} <= {TOPIC}
         if what:
@@ -101,21 +101,21 @@ class Teller:
         raise AssertionError(f"{what} did not come")
 
     def ack(self, what: str, receipt: Receipt) -> None:
-        taken = read_ack(self.calls.ask_ack(receipt).result(ANSWER_S), TOPIC)
+        taken = read_ack(self.calls.ask_ack(receipt).result(HANG_S), TOPIC)
         self.told.append(f"ack {what} {taken}")
 
     def batch(self, what: str, answer: PopAnswer) -> None:
         (batch,) = self.calls.ask_ack_batch(receipt for _, receipt in answer.popped)
-        self.told.append(f"{what} {read_ack(batch.answer.result(ANSWER_S), TOPIC)}")
+        self.told.append(f"{what} {read_ack(batch.answer.result(HANG_S), TOPIC)}")
 
     def hide(self, what: str, receipt: Receipt, ms: int) -> Receipt | None:
-        answer = self.calls.ask_invisible_time(receipt, ms).result(ANSWER_S)
+        answer = self.calls.ask_invisible_time(receipt, ms).result(HANG_S)
         new = read_invisible_time(answer, receipt)
         self.told.append(f"hide {what} new {new is not None}")
         return new
 
     def assigned(self) -> None:
-        answer = self.calls.ask_assignments(TOPIC, "AVG").result(ANSWER_S)
+        answer = self.calls.ask_assignments(TOPIC, "AVG").result(HANG_S)
         queues = read_assignments(answer, TOPIC)
         modes = {
             one.mode if one.queue.queue_id >= 0 else f"{one.mode} {one.queue.queue_id}"
@@ -140,7 +140,7 @@ def single_pops(teller: Teller, send: Callable[[str], object]) -> None:
     waiting = teller.calls.ask_pop(ask)
     assert not waiting.done()
     send("w0")
-    (message, receipt), *_ = read_pop(waiting.result(ANSWER_S), ask).popped
+    (message, receipt), *_ = read_pop(waiting.result(HANG_S), ask).popped
     teller.told.append(f"waiting FOUND {message.body.decode()}/{message.reconsume_times}")
     teller.ack("waiting", receipt)
     for number in range(6):

@@ -12,6 +12,7 @@ from embedded_broker.kit.process import ProcessBackend
 from embedded_broker.kit.real import version_at, wait_until
 from rocketmq_py import DefaultMQProducer, DelayValueError, Message, RecallNotSupportedError
 from tests.interop.java_tools import CACHE
+from tests.waiting import HANG_S
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def check_delays_of_any_length(producer: DefaultMQProducer, *, timers: bool) -> 
     assert stored_in(producer) == 0
     producer.delay_policy = "as_java"
     assert producer.send(later).recall_handle is None
-    wait_until(lambda: stored_in(producer) == 1, "it is delivered at once", timeout=60)
+    wait_until(lambda: stored_in(producer) == 1, "it is delivered at once", timeout=HANG_S)
     with pytest.raises(RecallNotSupportedError):
         producer.recall_message("Orders", "djEgT3JkZXJzIGJyb2tlci1hIDEgWA==")
 

@@ -21,12 +21,12 @@ from rocketmq_py import (
 )
 from tests.interop.java_tools import client_program
 from tests.interop.real_broker import RealCluster
+from tests.waiting import HANG_S
 
 CLOCK = SystemClock()
 DELAY_MS = 3000
 # A hang guard, not a figure: the real broker itself is up to about a second late.
 LATE_MS = 15_000
-WAIT_SECONDS = 40.0
 
 Ask = Callable[[Message, int], object]
 WAYS: dict[str, Ask] = {
@@ -95,7 +95,7 @@ def test_every_way_of_asking_arrives_once_and_never_early(real: RealCluster) -> 
         assert handle is not None
         assert producer.recall_message(topic, handle) == recalled.properties["UNIQ_KEY"]
         with consumer(real, topic, inbox):
-            arrived = [inbox.arrived.get(timeout=WAIT_SECONDS) for _ in WAYS]
+            arrived = [inbox.arrived.get(timeout=HANG_S) for _ in WAYS]
     assert sorted(message.body.decode() for message, _ in arrived) == sorted(WAYS)
     for message, at in arrived:
         way = message.body.decode()
@@ -113,9 +113,9 @@ def test_what_java_sends_our_consumer_reads_and_the_other_way_round(
     inbox = Inbox()
     program = "LegacyTimerSend" if version == "4.9.4" else "TimerSend"
     with client_program(version, program, real.namesrv_addr, topic, "1000") as sender:
-        assert sender.finish(60) == 0, sender.lines
+        assert sender.finish(HANG_S) == 0, sender.lines
     with consumer(real, topic, inbox):
-        arrived = [inbox.arrived.get(timeout=WAIT_SECONDS)[0] for _ in range(3)]
+        arrived = [inbox.arrived.get(timeout=HANG_S)[0] for _ in range(3)]
     sent = {row[0]: row[1] for row in sender.table("SENT")}
     assert {str(m.keys[0]): m.msg_id for m in arrived} == {
         way: msg_id for way, msg_id in sent.items() if way != "recalled"
@@ -124,7 +124,7 @@ def test_what_java_sends_our_consumer_reads_and_the_other_way_round(
     with DefaultMQProducer(f"P_{back}", namesrv_addr=real.namesrv_addr) as producer:
         mine = producer.send(Message(back, b"x" * 5000, keys=["mine"], delay=timedelta(seconds=1)))
     with client_program(
-        version, "TimerReceive", real.namesrv_addr, back, "1", "60", f"G_{back}"
+        version, "TimerReceive", real.namesrv_addr, back, "1", str(HANG_S), f"G_{back}"
     ) as receiver:
-        assert receiver.finish(90) == 0, receiver.lines
+        assert receiver.finish(HANG_S) == 0, receiver.lines
     assert [row[:2] for row in receiver.table("RECEIVED")] == [["mine", mine.msg_id]]

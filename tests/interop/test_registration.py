@@ -12,6 +12,7 @@ from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
 from tests.interop.java_tools import CACHE
 from tests.unit.embedded_broker.wire_peer import WirePeer
+from tests.waiting import HANG_S
 
 SETTINGS = {"compressedRegister": "true", "brokerName": "real"}
 
@@ -38,7 +39,7 @@ def test_a_broker_of_4_9_registers_compressed(tmp_path: Path) -> None:
             found = TopicRouteData.decode(answer.body).queue_datas if answer.body else []
             return [(one.broker_name, one.write_queue_nums) for one in found]
 
-        wait_until(lambda: queues() == [("real", 3)], "its topic has a route", timeout=60.0)
+        wait_until(lambda: queues() == [("real", 3)], "its topic has a route", timeout=HANG_S)
         registrations = ours.journal.requests(code=RequestCode.REGISTER_BROKER)
         assert {one.fields["compressed"] for one in registrations} == {"true"}
         with DefaultMQProducer("P", namesrv_addr=ours.namesrv_addr) as producer:

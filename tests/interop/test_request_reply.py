@@ -20,6 +20,7 @@ from rocketmq_py import (
 from tests.interop.conftest import Serve
 from tests.interop.java_tools import client_program
 from tests.interop.real_broker import RealCluster
+from tests.waiting import HANG_S
 
 COUNT = 6
 TOPIC = "RequestTopic"
@@ -41,8 +42,8 @@ def test_java_asks_and_java_answers(serve: Serve) -> None:
         client_program(VERSION, "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier,
         client_program(VERSION, "RequestReply", namesrv, TOPIC, "ask", str(COUNT)) as asker,
     ):
-        assert asker.finish(120) == 0, asker.lines
-        assert replier.finish(60) == 0, replier.lines
+        assert asker.finish(HANG_S) == 0, asker.lines
+        assert replier.finish(HANG_S) == 0, replier.lines
     assert sorted(asker.table("REPLY")) == expected()
     assert asker.table("TIMEOUT") == [["10006"]]
     assert replier.table("SENT") == [["SEND_OK"]] * COUNT
@@ -67,7 +68,7 @@ def test_java_asks_and_we_answer(serve: Serve) -> None:
         try:
             asks = client_program(VERSION, "RequestReply", namesrv, TOPIC, "ask", str(COUNT))
             with asks as asker:
-                assert asker.finish(120) == 0, asker.lines
+                assert asker.finish(HANG_S) == 0, asker.lines
         finally:
             consumer.shutdown()
     assert sorted(asker.table("REPLY")) == expected()
@@ -79,18 +80,18 @@ def test_we_ask_and_java_answers(serve: Serve) -> None:
         serve("--topic", TOPIC) as namesrv,
         client_program(VERSION, "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier,
     ):
-        replier.wait_for_line("STARTED", 60)
+        replier.wait_for_line("STARTED", HANG_S)
         assert ask(namesrv) == expected()
-        assert replier.finish(60) == 0, replier.lines
+        assert replier.finish(HANG_S) == 0, replier.lines
 
 
 @pytest.mark.case("W93")
 def test_at_a_real_broker_we_ask_and_java_answers(real: RealCluster) -> None:
     namesrv = real.namesrv_addr
     with client_program(VERSION, "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier:
-        replier.wait_for_line("STARTED", 60)
+        replier.wait_for_line("STARTED", HANG_S)
         assert ask(namesrv) == expected()
-        assert replier.finish(60) == 0, replier.lines
+        assert replier.finish(HANG_S) == 0, replier.lines
 
 
 def ask(namesrv: str) -> list[list[str]]:

@@ -30,12 +30,12 @@ from rocketmq_py.protocol.lenient_json import loads_lenient
 from tests.interop.java_tools import CACHE
 from tests.interop.real_broker import real_cluster
 from tests.unit.embedded_broker.wire_peer import WirePeer, consumer
+from tests.waiting import HANG_S
 
 CLOCK = SystemClock()
 TOPIC, GROUP = "Followed", "G_followed"
 MESSAGES = 200
-WAIT_SECONDS = 60.0
-eventually = partial(wait_until, timeout=WAIT_SECONDS)
+eventually = partial(wait_until, timeout=HANG_S)
 SIZES = {"mappedFileSizeCommitLog": 67_108_864, "mappedFileSizeConsumeQueue": 600_000}
 SLAVE = {
     "brokerRole": "SLAVE",
@@ -150,7 +150,7 @@ def read_all(namesrv_addr: str, count: int) -> list[bytes]:
     reader.subscribe(TOPIC, "*")
     reader.register_message_listener(take)
     with reader:
-        return sorted(got.get(timeout=WAIT_SECONDS) for _ in range(count))
+        return sorted(got.get(timeout=HANG_S) for _ in range(count))
 
 
 def test_a_real_slave_follows_and_serves_what_it_has_when_the_master_is_gone(

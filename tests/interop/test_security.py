@@ -42,10 +42,10 @@ from tests.interop.java_tools import QUIET, compiled, jars
 from tests.interop.real_broker import RealCluster, real_cluster
 from tests.unit.embedded_broker.wire_peer import WirePeer, pull_fields, send_fields, topic_fields
 from tests.unit.rocketmq_py.administration.acts_on_users import play_policies, play_users
+from tests.waiting import HANG_S
 
 TOPIC, GROUP, FORBIDDEN = "SecureTopic", "SecureGroup", "Forbidden"
 SECRET = "12345678"
-WAIT_S = 60.0
 
 PLAIN = PlainAcl(
     accounts=[
@@ -88,7 +88,7 @@ def exchange(
 ) -> Jvm:
     arguments = (broker.namesrv_addr, TOPIC, GROUP, "20", FORBIDDEN, key, secret)
     with java(*arguments, **properties) as program:
-        assert program.finish(90) == 0, program.lines
+        assert program.finish(HANG_S) == 0, program.lines
     return program
 
 
@@ -368,10 +368,10 @@ def send_and_receive(namesrv_addr: str, topic: str, name: str, *, use_tls: bool)
         for one in bodies[:10]:
             producer.send(Message(topic, one))
         for future in [producer.send_async(Message(topic, one)) for one in bodies[10:]]:
-            future.result(WAIT_S)
+            future.result(HANG_S)
         with pytest.raises(PermissionDeniedError, match="has no permission"):
             producer.send(Message("OursForbidden", b"no"))
-        got = [inbox.arrived.get(timeout=WAIT_S) for _ in bodies]
+        got = [inbox.arrived.get(timeout=HANG_S) for _ in bodies]
     assert sorted(got) == sorted(bodies)
 
 
@@ -421,7 +421,7 @@ def test_a_program_of_a_namespace_goes_on_when_the_account_that_it_uses_is_repla
         with DefaultMQProducer("P", **settings) as producer, consumer:
             for body in (b"one", b"two", b"three"):
                 producer.send(Message("Rotated", body))
-                assert inbox.arrived.get(timeout=WAIT_S) == body
+                assert inbox.arrived.get(timeout=HANG_S) == body
                 replace_account()
         assert list(dict.fromkeys(fetched))[:3] == accounts[:3]
         admin.delete_user(accounts[-1])
@@ -435,7 +435,7 @@ def test_a_real_server_answers_plain_and_tls_on_one_port(real: RealCluster) -> N
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
-        socket.create_connection((host, int(port)), timeout=WAIT_S) as raw,
+        socket.create_connection((host, int(port)), timeout=HANG_S) as raw,
         context.wrap_socket(raw) as secure,
     ):
         assert secure.version() is not None

@@ -23,6 +23,7 @@ from spark_connector.writing.replay_guard import ReplayGuard
 from spark_connector.writing.sending import Report, Sender
 from spark_connector.writing.write_columns import check_columns
 from tests.interop.real_broker import RealCluster
+from tests.waiting import HANG_S
 
 SCHEMA = pa.schema(
     [
@@ -35,7 +36,6 @@ SCHEMA = pa.schema(
         ("properties", pa.map_(pa.string(), pa.string())),
     ]
 )
-WAIT_S = 30.0
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def access(real: RealCluster) -> Iterator[QueueAccess]:
 def make_topic(real: RealCluster, topic: str) -> None:
     with DefaultMQProducer("SparkTopics", namesrv_addr=real.namesrv_addr) as producer:
         producer.create_topic("TBW102", topic, 4)
-        deadline = monotonic() + WAIT_S
+        deadline = monotonic() + HANG_S
         while True:
             try:
                 producer.send(Message(topic, b"first", tags="first"))
@@ -82,7 +82,7 @@ def read(access: QueueAccess, topic: str, **given: str) -> list[dict[str, object
 
 def read_all(access: QueueAccess, topic: str, count: int) -> list[dict[str, object]]:
     """Read until so many rows are there: queues follow the commit log by some milliseconds."""
-    deadline = monotonic() + WAIT_S
+    deadline = monotonic() + HANG_S
     while len(rows := read(access, topic)) < count:
         assert monotonic() < deadline, len(rows)
     return rows
@@ -177,7 +177,7 @@ def test_a_stream_s_offsets(real: RealCluster, access: QueueAccess) -> None:
     write(access, "SparkStream", {"body": pa.array(["x"] * 100)})
     taken = 0
     place = begin
-    deadline = monotonic() + WAIT_S
+    deadline = monotonic() + HANG_S
     while taken < 100:
         assert monotonic() < deadline
         end = tracker.latest(place, Limit(offsets_most=30))

@@ -23,7 +23,7 @@ from tests.interop.java_tools import client_program
 from tests.interop.real_broker import RealCluster
 from tests.interop.test_real_broker import Inbox
 from tests.unit.embedded_broker.wire_peer import WirePeer, bodies, consumer
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 CONDITION = "amount > 5 AND region IN ('north', 'south') OR big IS NOT NULL"
 MESSAGES = {
@@ -79,7 +79,7 @@ def topic(namesrv: str) -> str:
 def test_java_clients_get_what_matches(namesrv: str, topic: str, version: str, way: str) -> None:
     group = f"G_{topic}_{way}"
     with client_program(version, "SqlReceive", namesrv, topic, group, way, CONDITION) as client:
-        assert client.finish(90) == 0, client.lines
+        assert client.finish(HANG_S) == 0, client.lines
     assert [row[0] for row in client.table("RECEIVED")] == WANTED
 
 
@@ -89,7 +89,7 @@ def test_a_condition_that_is_wrong_fails_the_start_of_java_clients(
 ) -> None:
     wrong = "amount > '5'"
     with client_program(version, "SqlReceive", namesrv, topic, "G", "push", wrong) as client:
-        assert client.finish(90) == 0, client.lines
+        assert client.finish(HANG_S) == 0, client.lines
     ((code, told),) = client.table("REFUSED")
     assert code == "23"
     assert "java.lang.RuntimeException: Value ''5'' cannot be compared." in told
@@ -102,7 +102,7 @@ def test_our_client_gets_what_matches(namesrv: str, topic: str) -> None:
     ours.subscribe(topic, MessageSelector.by_sql(CONDITION))
     ours.register_message_listener(inbox)
     with ours:
-        came = [inbox.arrived.get(timeout=40)[0].body.decode() for _ in WANTED]
+        came = [inbox.arrived.get(timeout=HANG_S)[0].body.decode() for _ in WANTED]
     assert sorted(came) == sorted(WANTED)
     assert inbox.arrived.empty()
 

@@ -35,13 +35,12 @@ from rocketmq_py import (
 )
 from tests.interop.java_tools import ROOT
 from tests.interop.real_broker import RealCluster, real_cluster
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 CLOCK = SystemClock()
 TOPIC = "Exchange"
 TIMERS = 24
 LEVELS_MS = {3: 10_000, 5: 60_000}
-WAIT_SECONDS = 90.0
 # A hang guard, not a figure: under load the real broker needs a while to start.
 LATE_MS = 60_000
 SIZES = {
@@ -106,7 +105,7 @@ def check_beside_the_running_broker(real: RealCluster) -> None:
 
 def wait_until_enqueued(address: str, messages: int) -> None:
     """Return when the broker has written a check point behind so many messages."""
-    deadline_ms = CLOCK.now_ms + WAIT_SECONDS * 1000
+    deadline_ms = CLOCK.now_ms + HANG_S * 1000
     while CLOCK.now_ms < deadline_ms:
         (report,) = ask_brokers(address, now_ms=CLOCK.now_ms)
         done = 0 if report.checkpoint is None else report.checkpoint.last_timer_queue_offset
@@ -165,7 +164,7 @@ def ours_in(store: Path, *, how_it_ends: signal.Signals) -> Iterator[str]:
 
 def wait_until_saved(topics: Path) -> None:
     """Return when the new topic is in the table's file: a kill before that forgets it."""
-    until(lambda: topics.exists() and TOPIC in topics.read_text(encoding="utf-8"), WAIT_SECONDS)
+    until(lambda: topics.exists() and TOPIC in topics.read_text(encoding="utf-8"), HANG_S)
 
 
 class Inbox:
@@ -186,7 +185,7 @@ class Inbox:
         first: dict[str, int] = {}
         while not ids <= first.keys():
             try:
-                message_id, at_ms = self.arrived.get(timeout=WAIT_SECONDS)
+                message_id, at_ms = self.arrived.get(timeout=HANG_S)
             except queue.Empty:
                 missing = ids - first.keys()
                 raise AssertionError(f"{len(missing)} of {len(ids)} never came") from None

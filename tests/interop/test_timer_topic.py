@@ -27,14 +27,13 @@ from spark_connector.servers.access import close_all
 from tests.interop.real_broker import RealCluster, real_cluster
 from tests.interop.test_security import REAL, SECRET, account_for
 from tests.unit.spark_connector.reading.timer_reads import read
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 CLOCK = SystemClock()
 TOPIC = "WaitsOnReal"
 BROKER = "broker-a"
 WINDOW_S = 20
 FAR_MS = 600_000
-WAIT_S = 90.0
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +76,7 @@ def test_a_real_brokers_timer_topic_tells_what_its_files_tell(tmp_path: Path) ->
             gone, _ = send(producer, "gone", 2_000)
             access.read_queues(TIMER_TOPIC)
             # Five timers and a mark; then copies of the four, and of the mark.
-            until(lambda: access.max_offset(timers) >= 6 + 5, WAIT_S)
+            until(lambda: access.max_offset(timers) >= 6 + 5, HANG_S)
             near = [send(producer, f"near{number}", 15_000 + number) for number in range(3)]
             back, handle = near.pop()
             producer.recall_message(TOPIC, handle)

@@ -21,9 +21,9 @@ from rocketmq_py import (
 from tests.interop.conftest import Serve
 from tests.interop.java_tools import client_program
 from tests.interop.real_broker import real_cluster
+from tests.waiting import HANG_S
 
 TOPIC = "TransactionTopic"
-WAIT_S = 40.0
 STATES = {
     b"commit": LocalTransactionState.COMMIT_MESSAGE,
     b"rollback": LocalTransactionState.ROLLBACK_MESSAGE,
@@ -38,12 +38,12 @@ def test_a_java_producer_commits_rolls_back_and_is_asked(serve: Serve, version: 
     with (
         serve(*options) as namesrv,
         client_program(
-            version, "TimerReceive", namesrv, TOPIC, "2", "60", "TransactionReceive"
+            version, "TimerReceive", namesrv, TOPIC, "2", str(HANG_S), "TransactionReceive"
         ) as receiver,
         client_program(version, "TransactionSend", namesrv, TOPIC, "30") as sender,
     ):
-        assert sender.finish(60) == 0, sender.lines
-        assert receiver.finish(90) == 0, receiver.lines
+        assert sender.finish(HANG_S) == 0, sender.lines
+        assert receiver.finish(HANG_S) == 0, receiver.lines
     sent = {way: msg_id for way, msg_id, _status in sender.table("SENT")}
     assert sender.table("CHECKED") == [["UNKNOW", sent["UNKNOW"], TOPIC]]
     received = {row[0]: row[1] for row in receiver.table("RECEIVED")}
@@ -109,7 +109,7 @@ def test_our_producer_at_a_real_broker_and_then_our_broker_on_its_store(tmp_path
                 body: producer.send_message_in_transaction(Message(TOPIC, body)).msg_id
                 for body in STATES
             }
-            got = [arrived.get(timeout=WAIT_S) for _ in range(2)]
+            got = [arrived.get(timeout=HANG_S) for _ in range(2)]
     assert {message.body: message.msg_id for message in got} == {
         body: ids[body] for body in (b"commit", b"asked")
     }
