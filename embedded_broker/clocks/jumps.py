@@ -1,4 +1,4 @@
-"""Jumps of the clock: how much of the time since an instant makes no message older.
+"""Jumps of the clock: time that a test skipped does not count as age of messages.
 
 Answers: how much of the time since an instant counts as age. A test that goes 30 days
 forward wants to see its timers fire, not its messages removed by retention. Must

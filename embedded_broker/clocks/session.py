@@ -1,4 +1,4 @@
-"""Session timers: calls by the clock of long polls, expiry and saves, not of messages.
+"""Session timers: calls at times of the session clock, which drives long polls and expiry.
 
 Answers: how a part of the broker is called later, once or again and again. Must not know: who asks
 and what for. Read on: ``driver.py`` for who fires them.
