@@ -10,6 +10,7 @@ public class BatchSend {
     public static void main(String[] args) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("BatchSendGroup");
         producer.setNamesrvAddr(args[0]);
+        Patient.producer(producer);
         producer.start();
         MessageQueue queue = producer.fetchPublishMessageQueues(args[1]).get(0);
         int number = 0;

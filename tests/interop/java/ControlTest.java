@@ -43,6 +43,7 @@ class ControlTest {
     @BeforeAll
     void start() throws Exception {
         producer.setNamesrvAddr(namesrv);
+        Patient.producer(producer);
         producer.start();
     }
 

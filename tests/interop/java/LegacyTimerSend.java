@@ -8,7 +8,7 @@ public class LegacyTimerSend {
         long delayMs = Long.parseLong(args[2]);
         DefaultMQProducer producer = new DefaultMQProducer("LegacyTimerSendGroup");
         producer.setNamesrvAddr(args[0]);
-        producer.setSendMsgTimeout(60_000); // a JVM that starts on a busy machine needs more than 3 s
+        Patient.producer(producer);
         producer.start();
         for (String way : new String[] {"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "__STARTDELIVERTIME"}) {
             Message message = new Message(args[1], "LEGACY", way, ("by " + way).getBytes("UTF-8"));

@@ -94,6 +94,7 @@ public class OnsScenarios {
         properties.put(PropertyKeyConst.InstanceName, prefix + instance);
         properties.put(PropertyKeyConst.isVipChannelEnabled, "false");
         properties.put(PropertyKeyConst.MsgTraceSwitch, "false");
+        properties.put(PropertyKeyConst.SendMsgTimeoutMillis, "60000"); // a JVM that starts needs more than 3 s
         return properties;
     }
 

@@ -19,7 +19,7 @@ public class PopPush {
     public static void main(String[] args) throws Exception {
         String topic = args[1];
         int messages = Integer.parseInt(args[3]);
-        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(60_000);
         admin.setNamesrvAddr(args[0]);
         admin.start();
         for (BrokerData broker : admin.examineTopicRouteInfo(topic).getBrokerDatas()) {
@@ -48,6 +48,7 @@ public class PopPush {
 
         DefaultMQProducer producer = new DefaultMQProducer("PopSendGroup");
         producer.setNamesrvAddr(args[0]);
+        Patient.producer(producer);
         producer.start();
         for (int number = 0; number < messages; number++) {
             String key = number % 10 == 9 ? "fails" : "works";

@@ -34,10 +34,12 @@ public class PopRaw {
         ClientConfig config = new ClientConfig();
         config.setNamesrvAddr(args[0]);
         config.setInstanceName("PopRaw");
+        Patient.client(config);
         MQClientInstance client = MQClientManager.getInstance().getOrCreateMQClientInstance(config);
         client.start();
         DefaultMQProducer producer = new DefaultMQProducer("PopSendGroup");
         producer.setNamesrvAddr(args[0]);
+        Patient.producer(producer);
         producer.start();
         MessageQueue queue = producer.fetchPublishMessageQueues(topic).get(0);
         broker = queue.getBrokerName();

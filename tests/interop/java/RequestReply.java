@@ -18,6 +18,7 @@ public class RequestReply {
     public static void main(String[] args) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("RequestReply_" + args[2]);
         producer.setNamesrvAddr(args[0]);
+        Patient.producer(producer);
         producer.start();
         int count = Integer.parseInt(args[3]);
         boolean all = "ask".equals(args[2]) ? ask(producer, args[1], count) : answer(producer, args, count);
@@ -70,7 +71,7 @@ public class RequestReply {
                 try {
                     String body = "reply to " + new String(message.getBody());
                     Message reply = MessageUtil.createReplyMessage(message, body.getBytes("UTF-8"));
-                    System.out.println("SENT\t" + producer.send(reply, 3000).getSendStatus());
+                    System.out.println("SENT\t" + producer.send(reply).getSendStatus());
                     left.countDown();
                 } catch (Exception error) {
                     System.out.println("FAILED\t" + error);

@@ -88,6 +88,7 @@ public class Scenarios {
         producer = new DefaultMQProducer(prefix + "_producer");
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("producer");
+        Patient.producer(producer);
         producer.start();
         for (String each : names) {
             name = each;
@@ -135,6 +136,7 @@ public class Scenarios {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group());
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(name + instance);
+        Patient.client(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         return consumer;
     }
@@ -395,6 +397,7 @@ public class Scenarios {
         DefaultMQProducer answers = new DefaultMQProducer(prefix + "_answers");
         answers.setNamesrvAddr(namesrv);
         answers.setInstanceName("answers");
+        Patient.producer(answers);
         answers.start();
         DefaultMQPushConsumer consumer = consumer("");
         consumer.subscribe(topic(), "*");
@@ -487,6 +490,7 @@ public class Scenarios {
                 return LocalTransactionState.UNKNOW;
             }
         });
+        Patient.producer(transactions);
         transactions.start();
         try {
             consumed(COUNT / 2, "*", () -> {

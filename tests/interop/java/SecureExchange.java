@@ -26,6 +26,7 @@ public class SecureExchange {
         DefaultMQProducer producer = new DefaultMQProducer("SecureProducer", hook);
         producer.setNamesrvAddr(args[0]);
         producer.setRetryTimesWhenSendFailed(0);
+        Patient.producer(producer);
         producer.start();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2], hook);
         consumer.setNamesrvAddr(args[0]);

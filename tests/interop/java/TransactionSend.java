@@ -27,7 +27,7 @@ public class TransactionSend {
                 return LocalTransactionState.COMMIT_MESSAGE;
             }
         });
-        producer.setSendMsgTimeout(60_000); // a JVM that starts on a busy machine needs more than 3 s
+        Patient.producer(producer);
         producer.start();
         for (LocalTransactionState state : new LocalTransactionState[] {LocalTransactionState.COMMIT_MESSAGE,
             LocalTransactionState.ROLLBACK_MESSAGE, LocalTransactionState.UNKNOW}) {
