@@ -92,8 +92,7 @@ class Jvm:
             if found is not None:
                 return found
             why = "the program ended" if self._at_end else f"not in {timeout:g} s"
-            said = "\n".join(list(self.lines)[-SHOWN:])
-        raise BackendError(f"no line with {part!r}: {why}; it printed:\n{said}")
+        raise BackendError(f"no line with {part!r}: {why}; it printed:\n{self._last_said()}")
 
     def _line_with(self, part: str) -> str | None:
         return next((line for line in self.lines if part in line), None)
@@ -104,11 +103,22 @@ class Jvm:
             return list(self.lines)
 
     def finish(self, timeout: float) -> int:
-        """Wait for the end of the program and of its output; the exit status."""
-        status = self.process.wait(timeout)
+        """Wait for the end of the program and of its output; the exit status.
+
+        Raises `BackendError` with what it printed when it still runs after so many seconds.
+        """
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            raise BackendError(
+                f"the program still runs after {timeout:g} s; it printed:\n{self._last_said()}"
+            ) from error
         if self._reader is not None:
             self._reader.join(10)
         return status
+
+    def _last_said(self) -> str:
+        return "\n".join(self.said()[-SHOWN:])
 
     def table(self, kind: str) -> list[list[str]]:
         """Split the tab-separated lines that begin with ``kind``, without that first word."""

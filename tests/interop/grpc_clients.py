@@ -21,7 +21,7 @@ from rocketmq_py import DefaultMQProducer
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
-from tests.interop.java_tools import CACHE, QUIET, compiled
+from tests.interop.java_tools import CACHE, QUICK, compiled
 from tests.interop.scenarios import QUEUES, Cell, Client, run
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
@@ -82,7 +82,7 @@ def java() -> list[str]:
     """The client in Java; it logs below its home."""
     jars = fetched(f"rocketmq-client-java-{JAVA}", JAVA_JARS, cache=CACHE)
     path = compiled("GrpcScenarios", str(jars / "*"))
-    return ["java", "-Xmx256m", *QUIET, f"-Duser.home={jars.parent}", "-cp", path, "GrpcScenarios"]
+    return ["java", "-Xmx256m", *QUICK, f"-Duser.home={jars.parent}", "-cp", path, "GrpcScenarios"]
 
 
 def python() -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from attrs import define, field
 
 from embedded_broker.kit.maven import fetched
-from tests.interop.java_tools import CACHE, QUIET, compiled, jars
+from tests.interop.java_tools import CACHE, QUICK, compiled, jars
 
 COMMON = (
     "sync",
@@ -109,7 +109,7 @@ def java(version: str, program: str) -> Callable[[], list[str]]:
 
     def command() -> list[str]:
         path = compiled(program, jars(version, "rocketmq-client"))
-        return ["java", "-Xmx256m", *QUIET, "-cp", path, program]
+        return ["java", "-Xmx256m", *QUICK, "-cp", path, program]
 
     return command
 
@@ -117,7 +117,7 @@ def java(version: str, program: str) -> Callable[[], list[str]]:
 def ons() -> list[str]:
     """Aliyun's client in Java."""
     path = compiled("OnsScenarios", str(fetched("ons-client", ONS, cache=CACHE) / "*"))
-    return ["java", "-Xmx256m", *QUIET, "-cp", path, "OnsScenarios"]
+    return ["java", "-Xmx256m", *QUICK, "-cp", path, "OnsScenarios"]
 
 
 def go() -> list[str]:

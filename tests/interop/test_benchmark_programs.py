@@ -17,7 +17,7 @@ from embedded_broker.kit.jvm import Jvm, running
 from embedded_broker.kit.real import wait_until
 from rocketmq_py import MessageQueue, QueueAccess
 from tests.interop.conftest import serving
-from tests.interop.java_tools import QUIET, jars
+from tests.interop.java_tools import QUICK, jars
 from tests.waiting import HANG_S
 
 TOPIC = "BenchmarkTest"
@@ -35,7 +35,7 @@ def benchmark(
     name = f"org.apache.rocketmq.example.benchmark.{program}"
     path = jars(version, "rocketmq-example")
     program_options = ("-cp", path, name, "-n", namesrv, "-t", TOPIC)
-    return running(["-Xmx256m", *QUIET, *OPENED, *program_options, *options])
+    return running(["-Xmx256m", *QUICK, *OPENED, *program_options, *options])
 
 
 def has_died(program: Jvm) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from embedded_broker.kit.maven import fetched
 from tests.interop.conftest import serving_words
-from tests.interop.java_tools import CACHE, QUIET, ROOT, compiled, jars
+from tests.interop.java_tools import CACHE, QUICK, ROOT, compiled, jars
 
 JUNIT = "org.junit.platform:junit-platform-console-standalone:1.11.4"
 OPTIONS = ("--control-port", "0", "--clock", "frozen", "--set", "timerMaxDelaySec=3456000")
@@ -50,7 +50,7 @@ def test_a_junit_test_moves_the_clock_breaks_the_disk_and_looks_in(words: dict[s
     path = compiled("ControlTest", jars("5.3.3", "rocketmq-client"), str(console))
     properties = [f"-D{name}={words[name]}" for name in ("namesrv", "control")]
     launcher = "org.junit.platform.console.ConsoleLauncher"
-    command = ["java", "-Xmx256m", *QUIET, *properties, "-cp", path, launcher, "execute"]
+    command = ["java", "-Xmx256m", *QUICK, *properties, "-cp", path, launcher, "execute"]
     done = run(
         *command,
         "--select-class=ControlTest",

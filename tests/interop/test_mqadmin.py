@@ -9,7 +9,6 @@ cold data) is not asked for.
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from embedded_broker.kit.backend import BackendError
 from embedded_broker.kit.jvm import running
 from embedded_broker.settings.profiles import ProfileName
 from rocketmq_py import (
@@ -30,7 +30,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.admin import AdminClient
 from rocketmq_py.trace import Pub, read_records
-from tests.interop.java_tools import QUIET, client_program, compiled, jars
+from tests.interop.java_tools import QUICK, client_program, compiled, jars
 from tests.interop.mqadmin_commands import (
     BODY,
     COMMANDS,
@@ -82,9 +82,9 @@ def outputs(release: str, commands: list[str], folder: Path) -> list[str]:
     path = compiled("AdminCommands", jars(release, "rocketmq-tools"))
     homes = [f"-Duser.home={folder}", f"-Drocketmq.home.dir={folder}"]
     home = ["-Djava.security.manager=allow", *homes]
-    with running(["-Xmx256m", *home, *QUIET, "-cp", path, "AdminCommands", str(script)]) as java:
+    with running(["-Xmx256m", *home, *QUICK, "-cp", path, "AdminCommands", str(script)]) as java:
         # The rows that are missing then say which command it was.
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(BackendError):
             java.finish(HANG_S)
         lines = java.said()
     said: list[list[str]] = [[] for _ in commands]

@@ -38,7 +38,7 @@ from rocketmq_py.admin import AdminClient, Policy
 from rocketmq_py.protocol import signing
 from rocketmq_py.protocol.json_text import dumps, loads
 from tests.certificates import Certificates
-from tests.interop.java_tools import QUIET, compiled, jars
+from tests.interop.java_tools import QUICK, compiled, jars
 from tests.interop.real_broker import RealCluster, real_cluster
 from tests.unit.embedded_broker.wire_peer import WirePeer, pull_fields, send_fields, topic_fields
 from tests.unit.rocketmq_py.administration.acts_on_users import play_policies, play_users
@@ -78,7 +78,7 @@ def java(*arguments: str, **properties: object) -> Iterator[Jvm]:
     path = compiled("SecureExchange", jars("5.3.3", "rocketmq-client"))
     given = [f"-D{name.replace('_', '.')}={value}" for name, value in properties.items()]
     with running(
-        ["-Xmx256m", *QUIET, *given, "-cp", path, "SecureExchange", *arguments]
+        ["-Xmx256m", *QUICK, *given, "-cp", path, "SecureExchange", *arguments]
     ) as program:
         yield program
 

@@ -11,7 +11,7 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
-from tests.interop.java_tools import client_program
+from tests.interop.java_tools import QUIET, client_program
 from tests.interop.real_broker import real_cluster
 from tests.perf.java_load import REAL_FILES
 from tests.perf.measure import RUNS, figure, keep
@@ -28,7 +28,7 @@ _topics = count(1)
 def run(namesrv: str, mode: str, messages: int) -> list[float]:
     """Run the client program once; the numbers of its last line."""
     arguments = (namesrv, f"Consume{next(_topics)}", mode, str(messages), str(ROUNDS))
-    with client_program("5.3.3", "ConsumeLoad", *arguments) as jvm:
+    with client_program("5.3.3", "ConsumeLoad", *arguments, options=QUIET) as jvm:
         if jvm.finish(300):
             raise RuntimeError("\n".join(jvm.lines))
         kind = "P50" if mode == "latency" else "RATE"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tests.interop.java_tools import client_program
+from tests.interop.java_tools import QUIET, client_program
 from tests.interop.real_broker import real_cluster
 from tests.perf.measure import RUNS, Figure, figure, keep
 from tests.perf.server_process import cpu_seconds, served
@@ -40,7 +40,7 @@ def load(namesrv: str, broker_pid: int, mode: str, messages: int, *keys: str) ->
     """Run the client program once; with an access key and its secret it signs."""
     before = cpu_seconds(broker_pid)
     arguments = (namesrv, f"Load_{mode}", mode, str(messages), str(ROUNDS), *keys)
-    with client_program("5.3.3", "SendLoad", *arguments) as jvm:
+    with client_program("5.3.3", "SendLoad", *arguments, options=QUIET) as jvm:
         if jvm.finish(300):
             raise RuntimeError("\n".join(jvm.lines))
         rate, client_us = jvm.table("RATE")[-1]

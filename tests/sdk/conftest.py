@@ -34,12 +34,11 @@ REAL_GUARD_S = 180.0
 """The same for what a real broker does later by itself, such as a third attempt in POP."""
 REAL_TEST_S = 240
 """The most that a test may take there: a restart, and the lock of a vanished member."""
-LEASE_S = 61.0
-"""A broker keeps the lock of a queue for a minute after its holder was heard last."""
 MEMBERSHIP_S = 131.0
 """A real broker keeps a member that long whose heartbeat was answered after its connection ended.
 
 It handles the two in different threads, and looks for members that are silent every ten seconds.
+The lock of a queue ends sooner: a minute after its holder was heard last.
 """
 
 Forward = Callable[[Callable[[], object]], None]

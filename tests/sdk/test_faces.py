@@ -10,7 +10,7 @@ import pytest
 
 from embedded_broker.pytest_plugin import Recorders, Store
 from rocketmq_py import ClientClosedError, DefaultMQProducer, Message, MessageExt, MessageQueue
-from tests.sdk.conftest import GUARD_S, LEASE_S, MEMBERSHIP_S, Forward
+from tests.sdk.conftest import GUARD_S, MEMBERSHIP_S, Forward
 from tests.sdk.desk import Desk
 from tests.sdk.faces import FACES, Case, Face, Ground, Limit, Member, each_face, each_limit
 from tests.sdk.test_crashes import RESTART_MS, killed
@@ -58,7 +58,7 @@ def come(face: Face, forward: Forward) -> Forward:
     """
     if face.pops:
         return forward
-    return lambda holds: until(holds, LEASE_S + GUARD_S)
+    return lambda holds: until(holds, MEMBERSHIP_S + GUARD_S)
 
 
 class Sender:
@@ -373,6 +373,7 @@ def test_a_shutdown_loses_nothing_in_any_state(
             until(ended.is_set, GUARD_S)
     within(END_S + GRACE_S, lambda: members[0].shutdown(0 if state == "handling" else END_S))
     first.go_on()
+    members[0].shutdown(GUARD_S)  # waits for what was not done in time and went on in background
     start(rest, queues=0)
     send(4)
     if face.in_order and state in {"handling", "from its own listener"}:

@@ -64,6 +64,7 @@ class ControlTest {
         BlockingQueue<MessageExt> received = new LinkedBlockingQueue<>();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("ControlConsumer");
         consumer.setNamesrvAddr(namesrv);
+        Patient.client(consumer);
         consumer.subscribe("Orders", "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             received.addAll(messages);

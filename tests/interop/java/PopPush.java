@@ -30,6 +30,7 @@ public class PopPush {
         CountDownLatch missing = new CountDownLatch(messages);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2]);
         consumer.setNamesrvAddr(args[0]);
+        Patient.client(consumer);
         consumer.setClientRebalance(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");

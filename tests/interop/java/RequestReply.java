@@ -65,6 +65,7 @@ public class RequestReply {
         CountDownLatch left = new CountDownLatch(count);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("RequestReplyAnswers");
         consumer.setNamesrvAddr(args[0]);
+        Patient.client(consumer);
         consumer.subscribe(args[1], "ask");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt message : messages) {

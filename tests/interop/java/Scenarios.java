@@ -135,8 +135,8 @@ public class Scenarios {
     DefaultMQPushConsumer consumer(String instance) {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group());
         consumer.setNamesrvAddr(namesrv);
-        consumer.setInstanceName(name + instance);
         Patient.client(consumer);
+        consumer.setInstanceName(name + instance);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         return consumer;
     }
@@ -318,6 +318,7 @@ public class Scenarios {
         sync();
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group());
         consumer.setNamesrvAddr(namesrv);
+        Patient.client(consumer);
         consumer.setInstanceName(name);
         consumer.start();
         try {
@@ -341,6 +342,7 @@ public class Scenarios {
         sync();
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group());
         consumer.setNamesrvAddr(namesrv);
+        Patient.client(consumer);
         consumer.setInstanceName(name);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic(), "*");

@@ -30,6 +30,7 @@ public class SecureExchange {
         producer.start();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2], hook);
         consumer.setNamesrvAddr(args[0]);
+        Patient.client(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(args[1], "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {

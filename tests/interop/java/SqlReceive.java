@@ -37,6 +37,7 @@ public class SqlReceive {
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
+        Patient.client(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         // One thread: of two, the one with "last" may be the first to hand it over.
         consumer.setConsumeThreadMin(1);
@@ -63,6 +64,7 @@ public class SqlReceive {
     private static boolean lite(String namesrv, String topic, String group, MessageSelector wanted) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
         consumer.setNamesrvAddr(namesrv);
+        Patient.client(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, wanted);
         consumer.start();

@@ -12,6 +12,7 @@ public class TimerReceive {
         CountDownLatch missing = new CountDownLatch(Integer.parseInt(args[2]));
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[4]);
         consumer.setNamesrvAddr(args[0]);
+        Patient.client(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(args[1], "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {

@@ -48,6 +48,16 @@ def test_the_rows_of_a_table_and_the_exit_status_are_read(fake_program: FakeProg
         assert jvm.table("row") == [["a", "b"], ["d"]]
 
 
+def test_a_program_that_does_not_end_in_time_fails_the_wait_with_what_it_printed(
+    fake_program: FakeProgram,
+) -> None:
+    fake_program("java", f"echo 'Exception in main'; {STAYS}")
+    with running([]) as jvm:
+        jvm.wait_for_line("Exception", 20)
+        with pytest.raises(BackendError, match=r"(?s)runs after 0\.05 s.*Exception in main"):
+            jvm.finish(0.05)
+
+
 def test_only_the_last_lines_are_kept_when_asked(fake_program: FakeProgram) -> None:
     fake_program("java", "for i in 1 2 3 4 5; do echo $i; done")
     jvm = Jvm.start([], keep=2)
