@@ -22,7 +22,7 @@ NEEDED = ("java", "javac", "mvn")
 QUIET = ["-Drocketmq.client.logUseSlf4j=true", "-XX:+UseSerialGC"]
 C1_ONLY = "-XX:TieredStopAtLevel=1"
 QUICK = [*QUIET, C1_ONLY]
-"""For a program that ends soon: the second compiler would take nearly half of its CPU time."""
+"""For a program that ends soon: what the second compiler does for it, it hardly uses."""
 
 
 def missing_tools() -> list[str]:

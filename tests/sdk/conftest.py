@@ -33,7 +33,7 @@ GUARD_S = 60.0
 REAL_GUARD_S = 180.0
 """The same for what a real broker does later by itself, such as a third attempt in POP."""
 REAL_TEST_S = 240
-"""The most that a test may take there: a restart, and the lock of a vanished member."""
+"""The most that a test may take there: a restart, and what a vanished member keeps."""
 MEMBERSHIP_S = 131.0
 """A real broker keeps a member that long whose heartbeat was answered after its connection ended.
 

@@ -19,7 +19,7 @@ public class PopPush {
     public static void main(String[] args) throws Exception {
         String topic = args[1];
         int messages = Integer.parseInt(args[3]);
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(60_000);
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Patient.WAIT_MS);
         admin.setNamesrvAddr(args[0]);
         admin.start();
         for (BrokerData broker : admin.examineTopicRouteInfo(topic).getBrokerDatas()) {
