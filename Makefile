@@ -2,7 +2,7 @@
 #   make demo       watch delayed messages arrive on time
 #   make test       the whole suite; it installs what it needs from the package registries
 #   make check      format, lint, types, structure
-#   make interop    the suite against real RocketMQ clients and servers (JDK 17, Maven)
+#   make interop    the suite against real RocketMQ clients and servers (JDK 17, Maven, Go, npm)
 #   make spark      the data source in a local Spark
 #   make spark-versions   the same on Spark 4.0, 4.1, 4.2 and 4.3 (1.8 GB)
 #   make long       the tests that take long: each extra alone, other Pythons, a thousand brokers
