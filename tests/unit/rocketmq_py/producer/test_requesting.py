@@ -15,11 +15,13 @@ from rocketmq_py import (
     MessageBatch,
     MQClientException,
     RequestTimeoutException,
+    RPCHook,
     TooManySendsError,
     create_reply_message,
 )
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
 from tests.waiting import until
 
@@ -39,15 +41,32 @@ def asked(broker: EmbeddedBroker, body: bytes) -> MessageExt:
     return MessageExt("T", body, properties=dict(stored.properties))
 
 
-def test_the_broker_knows_who_asks_before_it_gets_the_first_request(
+class Noted(RPCHook):
+    """Notes the codes of requests in the order in which the client begins them."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+
+    def before_request(self, address: str, request: RemotingCommand) -> None:
+        self.codes.append(request.code)
+
+    def after_response(
+        self, address: str, request: RemotingCommand, response: RemotingCommand
+    ) -> None:
+        """Nothing to see."""
+
+
+def test_the_broker_is_told_who_asks_before_it_is_sent_the_first_request(
     broker: EmbeddedBroker, start: ProducerMaker
 ) -> None:
-    producer = start(broker.namesrv_addr)
+    noted = Noted()
+    producer = start(broker.namesrv_addr, rpc_hooks=[noted])
     future = producer.request_async(Message("T", b"?"), timeout=LONG_MS)
     reply = create_reply_message(asked(broker, b"?"), b"yes")
+    until(lambda: broker.journal.requests(code=RequestCode.HEART_BEAT))
     assert start(broker.namesrv_addr, "repliers").send(reply).msg_id == reply.properties["UNIQ_KEY"]
     assert future.result(20).body == b"yes"
-    codes = [one.code for one in broker.journal.requests()]
+    codes = noted.codes
     assert codes.index(RequestCode.HEART_BEAT) < codes.index(RequestCode.SEND_MESSAGE_V2)
 
 
