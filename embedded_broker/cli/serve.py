@@ -30,6 +30,7 @@ from embedded_broker.settings.grpc import GrpcOptions, Strictness
 from embedded_broker.store.open_files import raise_descriptor_limit
 from rocketmq_py import __version__
 from rocketmq_py.errors import ConfigError, RocketMQError
+from rocketmq_py.signals import wait_until_told
 
 DEFAULT_NAMESRV_PORT = 9876
 DEFAULT_BROKER_PORT = 10911
@@ -259,7 +260,6 @@ def _told_to_stop() -> SimpleQueue[None]:
 
     A SIGHUP that is ignored stays so: ``nohup`` asks for a server that outlives its terminal.
     """
-    # Not an event: a handler interrupts this thread, also where that has locked the event.
     stop: SimpleQueue[None] = SimpleQueue()
     numbers = [signal.SIGINT, signal.SIGTERM]
     hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
@@ -285,7 +285,7 @@ def _run_until(
                 raise
             _announce(running, log)
         _collect_rarely()
-        stop.get()
+        wait_until_told(stop)
         nodes = nodes_of(running)
     return list(unsaved_lines(nodes))
 

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Event
+from time import sleep
 
 from rocketmq_py import (
     ConsumeFromWhere,
@@ -79,10 +79,11 @@ def send_waiting(producer: DefaultMQProducer) -> None:
             database.execute("DELETE FROM outbox WHERE number = ?", (number,))
 
 
-def relay(stop: Event) -> None:
-    """Send what waits, again and again, until ``stop`` is set."""
+def relay(stopping: list[int]) -> None:
+    """Send what waits, again and again, until a signal is in the list."""
     with DefaultMQProducer("shop") as producer:
-        while not stop.wait(PAUSE_S):
+        while not stopping:
+            sleep(PAUSE_S)
             try:
                 send_waiting(producer)
             except RocketMQError as error:  # a broker may have it or not: it is sent again
@@ -119,10 +120,10 @@ def main(*words: str) -> None:
         case ["order", item]:
             print("order", order(item))
         case ["relay"]:
-            stop = Event()
+            stopping: list[int] = []
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda *_: stop.set())
-            relay(stop)
+                signal.signal(number, lambda signum, _: stopping.append(signum))
+            relay(stopping)
         case ["ship"]:
             warehouse().run()
         case _:

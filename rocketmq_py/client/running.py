@@ -11,16 +11,15 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from queue import Empty, SimpleQueue
+from contextlib import contextmanager
+from queue import SimpleQueue
 from types import FrameType
 
 from rocketmq_py.client.life import WITH_BLOCK, Client
 from rocketmq_py.errors import ClientClosedError, IllegalStateError, MQClientException
+from rocketmq_py.signals import LOOK_S, wait_until_told
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-LOOK_S = 0.5
-"""How often it is looked whether a signal has come unnoticed, or the main thread has ended."""
 
 _kept_alive: set[threading.Event] = set()
 """What lets programs end that are kept alive; one for each client."""
@@ -43,19 +42,14 @@ class Foreground(Client):
                 "run() waits for signals, which only the main thread gets: call start() in this "
                 "thread, and shutdown() at the end"
             )
-        # Its put may be called by a handler at any moment: no lock of Python's is taken.
         told: SimpleQueue[None] = SimpleQueue()
         with _handled(told):
             try:
                 if not self.is_running and not self._started():
                     return
                 self._life.at_end(lambda _: told.put(None))
-                while self.is_running:  # else it was shut down, perhaps before that was named
-                    with suppress(Empty):
-                        # A signal that comes just before the wait does not end it: its handler
-                        # has its turn when the wait is over.
-                        told.get(timeout=LOOK_S)
-                        break
+                # It may have been shut down before that was named.
+                wait_until_told(told, lambda: self.is_running)
             finally:
                 self.shutdown()
 

@@ -39,7 +39,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("send_result",),
         ("protocol", "threads"),
         ("clock",),
-        ("errors", "logs", "lazy_names", "spelling", "_version"),
+        ("errors", "logs", "lazy_names", "signals", "spelling", "_version"),
     ),
     "spark_connector": (
         ("__main__", "discovery"),

@@ -38,6 +38,7 @@ BROKER_MAY = (
     "rocketmq_py.errors",
     "rocketmq_py.clock",
     "rocketmq_py.logs",
+    "rocketmq_py.signals",
 )
 
 

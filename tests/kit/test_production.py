@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import closing
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from sqlite3 import connect
-from threading import Event
 from unittest.mock import DEFAULT, Mock
 
 import pytest
@@ -172,17 +172,19 @@ def test_a_relay_outlives_a_broker_that_refuses(
     monkeypatch: pytest.MonkeyPatch, rocketmq_faults: Faults, rocketmq_broker: EmbeddedBroker
 ) -> None:
     outbox.order("a chair")
+    stopping: list[int] = []
     looks = []
 
-    class Stop(Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            looks.append(rocketmq_broker.topics[outbox.TOPIC].count())
-            if len(looks) == 2:
-                rocketmq_faults.clear()
-            return len(looks) > 2
+    def look(_: float) -> None:
+        looks.append(rocketmq_broker.topics[outbox.TOPIC].count())
+        if len(looks) == 2:
+            rocketmq_faults.clear()
+        if len(looks) == 3:
+            stopping.append(signal.SIGTERM)
 
+    monkeypatch.setattr(outbox, "sleep", look)
     rocketmq_faults.on(RequestCode.SEND_MESSAGE_V2).respond("SYSTEM_BUSY").always()
-    outbox.relay(Stop())
+    outbox.relay(stopping)
     assert looks == [0, 0, 1]
 
 
