@@ -1,4 +1,4 @@
-"""How a main thread waits for what a handler of a signal tells it.
+"""Waiting in the main thread until a signal handler says that it is time to stop.
 
 Python runs handlers in the main thread, between two of its steps. A signal that comes just before
 that thread begins to wait does not end the wait: its handler has its turn when the wait is over.

@@ -1,4 +1,4 @@
-"""Retry policies: when a group wants a failed message again.
+"""Retry policies: when a group of gRPC consumers wants a failed message again.
 
 Answers: what the settings of a group (request 200) say of its retries, as values. RocketMQ's
 GroupRetryPolicy, CustomizedRetryPolicy and ExponentialRetryPolicy. Must not know: who retries.

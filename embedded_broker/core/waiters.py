@@ -1,4 +1,4 @@
-"""Waiters: who waits for a message, and when everybody is asked again.
+"""Waiters: who waits for a message, and which of them are asked again when one arrives.
 
 RocketMQ's PullRequestHoldService without its thread. A waiter is asked again when a message that
 it may want arrives in one of its queues, when its time is up on the session clock (to the

@@ -1,4 +1,4 @@
-"""Checks of a gRPC call: names, sizes, times.
+"""Checks of a gRPC call: names, sizes, and how far ahead a delivery may be.
 
 After the proxy's validators (GrpcValidator, SendMessageActivity), in their words where a client
 shows them. Must not know: protobuf, brokers. Read on: ``incoming.py``, which asks in the order of

@@ -48,7 +48,7 @@ class Foreground(Client):
                 if not self.is_running and not self._started():
                     return
                 self._life.at_end(lambda _: told.put(None))
-                # It may have been shut down before that was named.
+                # The client may have been shut down before `at_end` was called.
                 wait_until_told(told, lambda: self.is_running)
             finally:
                 self.shutdown()
