@@ -47,7 +47,7 @@ class FailedExpectation:
     body: bytes | str | Callable[[MessageExt], object] | None
     began: datetime
     within: timedelta
-    after: timedelta
+    earliest: datetime | None
     arrivals: Sequence[Arrival]
     trouble: str
     too_early: Arrival | None = None
@@ -55,7 +55,7 @@ class FailedExpectation:
 
 def failure_text(fixture: FixtureBroker, failed: FailedExpectation) -> str:
     """Tell what was expected, what arrived, and what still waits until when."""
-    began, ended = failed.began, failed.began + max(failed.within, failed.after)
+    began, ended = failed.began, failed.began + failed.within
     wanted = "nothing" if failed.body is None else shown(failed.body)
     tags = "" if failed.tags == "*" else f" with tags {failed.tags}"
     end = "up to " + time_of(ended, beside=began) + f" ({_signed(ended - began)})"
@@ -64,8 +64,8 @@ def failure_text(fixture: FixtureBroker, failed: FailedExpectation) -> str:
         f"expected       {wanted}",
         f"               from {time_of(began)} {'now' if began == ended else end}",
     ]
-    if failed.after and failed.body is not None:
-        lines.append(f"               and not before {time_of(began + failed.after)}")
+    if failed.earliest is not None:
+        lines.append(f"               and not before {time_of(failed.earliest)}")
     lines += rows("arrived", [_arrival(one, failed) for one in failed.arrivals])
     waiting = fixture.waiting(failed.topic)
     if waiting is None:

@@ -25,7 +25,7 @@ Body = bytes | str | Callable[[MessageExt], object]
 
 SPAN_MAX = timedelta(days=36_500)
 EARLY_OK = timedelta(seconds=1)
-"""On wall time, how much earlier than ``after`` is still right: the send was before the look."""
+"""On wall time, how much earlier than ``after`` is right: a real broker rounds down to seconds."""
 
 
 class Recorder:
@@ -93,21 +93,24 @@ class Recorder:
 
         ``within``: at most this far from now (seconds or a timedelta). Without it, the message has
         to be on its way now. ``after``: it must not be there before, and without a longer
-        ``within`` it has to come then. Fails with what was expected,
-        what arrived, what still waits and until when.
+        ``within`` it has to come then. On wall time ``after`` counts from the send, if that was
+        before: a machine that is slow in between does not shorten a delay. Fails with what was
+        expected, what arrived, what still waits and until when.
         """
         __tracebackhide__ = True
         refuse_in_event_loop("recorder.expect(...)", "await recorder.aio.expect(...)")
-        earliest, began = _span("after", after), self._fixture.now()
-        latest = max(_span("within", within), earliest)
+        held, began = _span("after", after), self._fixture.now()
+        latest = max(_span("within", within), held)
         wanted = _as_test(body)
         reached = self._fixture.until(lambda: self._find(wanted) is not None, latest)
         found = self._find(wanted)
+        earliest = began + held if held else None
         if found is None:
-            raise self._failed(body, began, latest, earliest, reached.trouble)
-        early = began + earliest - _stored_at(found.message)
-        if earliest and early > (timedelta(0) if self._fixture.is_virtual else EARLY_OK):
-            raise self._failed(body, began, latest, earliest, "", too_early=found)
+            raise self._failed(body, began, latest, reached.trouble, earliest)
+        if held:
+            earliest = self._since(found.message, began) + held
+            if self._is_early(found.message, earliest):
+                raise self._failed(body, began, latest, "", earliest, too_early=found)
         found.taken = True
         return found.message
 
@@ -120,9 +123,9 @@ class Recorder:
         span, began = _span("within", within), self._fixture.now()
         reached = self._fixture.until(lambda: self.unexpected, span, grace_s=QUIET_S)
         if self.unexpected:
-            raise self._failed(None, began, span, timedelta(0), "")
+            raise self._failed(None, began, span, "")
         if reached.trouble:
-            raise self._failed(None, began, span, timedelta(0), reached.trouble)
+            raise self._failed(None, began, span, reached.trouble)
 
     @property
     def aio(self) -> "AsyncRecorder":
@@ -149,13 +152,21 @@ class Recorder:
     def _find(self, wanted: Callable[[MessageExt], object]) -> Arrival | None:
         return next((one for one in self._seen() if not one.taken and wanted(one.message)), None)
 
+    def _since(self, message: MessageExt, began: datetime) -> datetime:
+        """Give the time from which ``after`` counts."""
+        return began if self._fixture.is_virtual else min(began, instant(message.born_timestamp))
+
+    def _is_early(self, message: MessageExt, earliest: datetime) -> bool:
+        early = earliest - instant(message.store_timestamp)
+        return early > (timedelta(0) if self._fixture.is_virtual else EARLY_OK)
+
     def _failed(
         self,
         body: Body | None,
         began: datetime,
         latest: timedelta,
-        earliest: timedelta,
         trouble: str,
+        earliest: datetime | None = None,
         too_early: Arrival | None = None,
     ) -> AssertionError:
         return AssertionError(
@@ -167,7 +178,7 @@ class Recorder:
                     body=body,
                     began=began,
                     within=latest,
-                    after=earliest,
+                    earliest=earliest,
                     arrivals=self._seen(),
                     trouble=trouble,
                     too_early=too_early,
@@ -189,11 +200,6 @@ class AsyncRecorder:
     async def expect_nothing(self, *, within: Span = 0) -> None:
         """Go forward; fails if anything arrives; see ``Recorder.expect_nothing``."""
         await in_thread(lambda: self._recorder.expect_nothing(within=within))
-
-
-def _stored_at(message: MessageExt) -> datetime:
-    """Give when a message became visible, by the broker's clock."""
-    return instant(message.store_timestamp)
 
 
 def _span(name: str, value: Span) -> timedelta:

@@ -26,7 +26,7 @@ def test_a_delay_level_holds_a_message_back(
     rocketmq_producer.send(Message(rocketmq_topic, b"later").set_delay_time_level(2))
     rocketmq_producer.send(Message(rocketmq_topic, b"now"))
     arrived.expect("now", within=LATE)
-    arrived.expect("later", after=4 * SECOND, within=LATE)
+    arrived.expect("later", after=5 * SECOND, within=LATE)
 
 
 @pytest.mark.rocketmq(timers=True)
