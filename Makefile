@@ -9,7 +9,7 @@
 #   make hostile    full disks, damaged files, greedy clients: the long form
 #   make fuzz       a million odd and damaged frames: does the broker answer on?
 #   make soak       half an hour of random faults on three brokers: do the clients keep their promises?
-#   make sim        10,000 simulated runs of the timer store, with crashes
+#   make sim        10,000 simulated runs of each timer engine, with crashes
 #   make mutants    break one line at a time: do the tests notice?
 #   make recipes    the tests in examples: asyncio, anyio, Django, FastAPI, Celery, an order service
 #   make bench      take the performance figures (tests/perf)
@@ -84,7 +84,8 @@ soak: $(VENV)/.dev
 	@$(RUN) -m tests.soak --minutes 30
 
 sim: $(VENV)/.dev
-	@$(RUN) -m tests.sim --runs 10000 --processes 2
+	@$(RUN) -m tests.sim --engine wheel --runs 10000 --processes 2
+	@$(RUN) -m tests.sim --engine sliced --runs 10000 --processes 2
 
 mutants: $(VENV)/.dev
 	@$(RUN) -m tests.mutants
