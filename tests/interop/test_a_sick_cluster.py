@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 
@@ -38,7 +39,7 @@ from tests.black_hole import BlackHole
 from tests.interop.java_tools import CACHE
 from tests.relay import Relay
 from tests.unit.rocketmq_py.scripted import name_server
-from tests.waiting import HANG_S, until, within
+from tests.waiting import HANG_S, PATIENT, Timeouts, until, within
 
 RESTART_MS = 90_000
 """A budget of a send that a restart of a broker fits into."""
@@ -115,7 +116,9 @@ class Inbox:
             assert self._changed.wait_for(lambda: len(self.bodies) >= wanted, HANG_S)
 
 
-def consumer(namesrv_addr: str, topics: Collection[str], inbox: Inbox) -> DefaultMQPushConsumer:
+def consumer(
+    namesrv_addr: str, topics: Collection[str], inbox: Inbox, **settings: Unpack[Timeouts]
+) -> DefaultMQPushConsumer:
     """One that handles the messages of each queue in their order: it has one thread."""
     made = DefaultMQPushConsumer(
         f"G_{uuid.uuid4().hex[:8]}",
@@ -124,6 +127,7 @@ def consumer(namesrv_addr: str, topics: Collection[str], inbox: Inbox) -> Defaul
         consume_thread_min=1,
         consume_thread_max=1,
         poll_name_server_interval=SOON_MS,
+        **settings,
     )
     for topic in topics:
         made.subscribe(topic)
@@ -315,8 +319,8 @@ def test_a_host_that_does_not_answer_costs_a_real_broker_nothing(
     topic, inbox = make_topic(cluster), Inbox()
     with BlackHole() as hole:
         names = name_server([("broker-lost", hole.address), ("broker-a", cluster.broker_addr)])
-        listens = consumer(names.address, [topic], inbox)
-        producer = DefaultMQProducer("sends", namesrv_addr=names.address)
+        listens = consumer(names.address, [topic], inbox, **PATIENT)
+        producer = DefaultMQProducer("sends", namesrv_addr=names.address, **PATIENT)
         try:
             within(START_S, producer.start)
             within(START_S, listens.start)
@@ -358,10 +362,14 @@ def test_a_broker_is_stopped_and_goes_on(
     cluster: Servers, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic, inbox, namesrv_addr = make_topic(cluster), Inbox(), cluster.namesrv_addr
-    ends = DefaultMQProducer("ends", namesrv_addr=namesrv_addr, send_msg_timeout=RESTART_MS)
-    leaves = consumer(namesrv_addr, [topic], Inbox())
+    ends = DefaultMQProducer(
+        "ends", namesrv_addr=namesrv_addr, send_msg_timeout=RESTART_MS, **PATIENT
+    )
+    leaves = consumer(namesrv_addr, [topic], Inbox(), **PATIENT)
     with (
-        DefaultMQProducer("sends", namesrv_addr=namesrv_addr) as producer,
+        DefaultMQProducer(
+            "sends", namesrv_addr=namesrv_addr, send_msg_timeout=RESTART_MS
+        ) as producer,
         consumer(namesrv_addr, [topic], inbox),
     ):
         ends.start()
@@ -395,15 +403,19 @@ def test_a_broker_is_slow(cluster: Servers) -> None:
         listens.address_mapper = way
         with (
             DefaultMQProducer(
-                "sends", namesrv_addr=cluster.namesrv_addr, address_mapper=way
+                "sends",
+                namesrv_addr=cluster.namesrv_addr,
+                address_mapper=way,
+                send_msg_timeout=RESTART_MS,
             ) as producer,
             listens,
         ):
             inbox.wait_for(send_many(producer, topic, "quick"))
             relay.delay_s = 0.3
             inbox.wait_for(send_many(producer, topic, "slow"))
+            relay.delay_s = 2.0
             with pytest.raises(SendTimeoutError) as caught:
-                producer.send(Message(topic, b"not in this time"), timeout=100)
+                producer.send(Message(topic, b"not in this time"), timeout=1_000)
             assert caught.value.possibly_stored
             inbox.wait_for({"not in this time"})
             relay.delay_s = 0.0

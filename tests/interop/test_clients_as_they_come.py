@@ -32,8 +32,8 @@ START_S, OVER_S = 3.0, 0.5
 """What a start may take, and a shutdown beyond its time, whatever is dead."""
 REFUSED = "no consumer for this group"
 """What a broker that has just started says to a rebalance that comes before the heartbeat."""
-GRACE_S = 2.0
-"""What a busy machine may add to that."""
+SLOW = "no answer from"
+"""What a client says of a broker that is there, but not in time: a busy machine has those."""
 SOME = 60
 QUEUES = 4
 SOON_MS = 500
@@ -94,7 +94,7 @@ class Told(logging.Handler):
 
     def kinds(self) -> Counter[str]:
         """The lines by what they say of a server; the others by all they say."""
-        kinds = ("does not answer: ", "does not answer for", "answers again", REFUSED)
+        kinds = (SLOW, "does not answer: ", "does not answer for", "answers again", REFUSED)
         return Counter(next((one for one in kinds if one in line), line) for line in self.lines)
 
 
@@ -130,7 +130,7 @@ def test_a_broker_is_killed_under_load_and_each_client_says_so_in_two_lines(
     # One client sends and one consumes. A restart that takes a minute is told of once more.
     kinds = told.kinds()
     assert kinds.pop("does not answer: ") <= 2
-    assert kinds.pop("answers again") <= 2
+    assert kinds.pop("answers again") <= 2 + kinds.pop(SLOW, 0)
     assert kinds.pop(REFUSED, 0) <= 1
     assert set(kinds) <= {"does not answer for"}
 
@@ -172,9 +172,9 @@ def test_clients_start_in_time_while_the_broker_is_stopped_and_work_when_it_goes
     with contextlib.ExitStack() as life:
         with stopped(pair):
             life.callback(producer.shutdown)
-            within(START_S + GRACE_S, producer.start)
+            within(START_S, producer.start)
             life.callback(consumer.shutdown)
-            within(START_S + GRACE_S, consumer.start)
+            within(START_S, consumer.start)
         with sending(producer, topic, account):
             account.more_came(SOME)
         account.all_came()
@@ -190,9 +190,9 @@ def test_clients_that_start_without_a_name_server_work_when_it_is_there(pair: Se
     with contextlib.ExitStack() as life:
         try:
             life.callback(producer.shutdown)
-            within(START_S + GRACE_S, producer.start)
+            within(START_S, producer.start)
             life.callback(consumer.shutdown)
-            within(START_S + GRACE_S, consumer.start)
+            within(START_S, consumer.start)
         finally:
             pair.start_namesrv()
         with sending(producer, topic, account):
@@ -208,11 +208,11 @@ def test_one_of_two_name_servers_is_out_of_reach(pair: Servers) -> None:
         producer = DefaultMQProducer("sends", namesrv_addr=addresses)
         consumer = consuming(addresses, topics[0], account)
         try:
-            within(START_S + GRACE_S, producer.start)
-            within(START_S + GRACE_S, consumer.start)
+            within(START_S, producer.start)
+            within(START_S, consumer.start)
             for topic in topics:
                 assert producer.send(Message(topic, b"0")).queue_offset >= 0
             account.wait(lambda: 0 in account.came, "the message comes")
         finally:
-            within(0.3 + OVER_S + GRACE_S, lambda: consumer.shutdown(0.3))
-            within(0.3 + OVER_S + GRACE_S, lambda: producer.shutdown(0.3))
+            within(0.3 + OVER_S, lambda: consumer.shutdown(0.3))
+            within(0.3 + OVER_S, lambda: producer.shutdown(0.3))

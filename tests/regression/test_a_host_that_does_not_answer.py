@@ -25,7 +25,7 @@ from tests.unit.rocketmq_py.scripted import (
     route_of,
     stored,
 )
-from tests.waiting import within
+from tests.waiting import HANG_S, PATIENT, within
 
 START_S = 3.0
 """A start takes no longer, whatever is dead."""
@@ -109,7 +109,9 @@ def test_a_consumer_starts_in_time_and_gets_what_the_healthy_broker_has(hole: Bl
         broker.topics.create("T", queues=4)
         pairs = [("broker-lost", hole.address), (broker.broker_name, broker.addr)]
         names = name_server(pairs)
-        consumer = DefaultMQPushConsumer("C", namesrv_addr=names.address, transport="tcp")
+        consumer = DefaultMQPushConsumer(
+            "C", namesrv_addr=names.address, transport="tcp", **PATIENT
+        )
         consumer.subscribe("T")
 
         def listen(*_: object) -> ConsumeConcurrentlyStatus:
@@ -121,7 +123,7 @@ def test_a_consumer_starts_in_time_and_gets_what_the_healthy_broker_has(hole: Bl
             within(START_S, consumer.start)
             assert {q.broker_name for q in consumer.assigned_queues()} == {broker.broker_name}
             broker.send("T", b"x")
-            assert got.wait(5)
+            assert got.wait(HANG_S)
             within(OVER_S + 0.2, lambda: consumer.shutdown(0.2))
         finally:
             consumer.shutdown(0)
@@ -129,13 +131,14 @@ def test_a_consumer_starts_in_time_and_gets_what_the_healthy_broker_has(hole: Bl
 
 
 def test_a_producer_starts_in_time_when_no_name_server_answers(hole: BlackHole) -> None:
-    producer = DefaultMQProducer("G", namesrv_addr=hole.address, topics=["A", "B", "C"])
+    topics = ["A", "B", "C"]
+    producer = DefaultMQProducer("G", namesrv_addr=hole.address, topics=topics, **PATIENT)
     within(START_S, producer.start)
     within(1.0 + OVER_S, lambda: producer.shutdown(1.0))
 
 
 def test_a_consumer_starts_and_ends_in_time_when_no_name_server_answers(hole: BlackHole) -> None:
-    consumer = DefaultMQPushConsumer("C", namesrv_addr=hole.address)
+    consumer = DefaultMQPushConsumer("C", namesrv_addr=hole.address, **PATIENT)
     consumer.subscribe("T")
     consumer.register_message_listener(lambda *_: ConsumeConcurrentlyStatus.CONSUME_SUCCESS)
     within(START_S, consumer.start)
@@ -145,7 +148,9 @@ def test_a_consumer_starts_and_ends_in_time_when_no_name_server_answers(hole: Bl
 def test_a_producer_ends_in_time_while_sends_wait_for_the_lost_host(
     cluster: ScriptedCluster,
 ) -> None:
-    producer = DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr, topics=["T"])
+    producer = DefaultMQProducer(
+        "G", namesrv_addr=cluster.namesrv_addr, topics=["T"], send_msg_timeout=60_000, **PATIENT
+    )
     within(START_S, producer.start)
     lost = [
         queue

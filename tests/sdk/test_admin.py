@@ -522,7 +522,7 @@ def test_timers_wait_and_leave(
 ) -> None:
     assert rocketmq_topic not in admin.pending_timers()[broker_name]
     begun = admin.timer_check_point()[broker_name]
-    rocketmq_producer.send(Message(rocketmq_topic, b"x", delay=timedelta(seconds=3)))
+    rocketmq_producer.send(Message(rocketmq_topic, b"x", delay=timedelta(seconds=10)))
 
     def waiting() -> int:
         found = admin.pending_timers(broker_name)[broker_name].get(rocketmq_topic)

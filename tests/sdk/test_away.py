@@ -22,14 +22,12 @@ from rocketmq_py import (
 from tests.sdk.conftest import GUARD_S
 from tests.sdk.way import Harm, Way
 from tests.unit.rocketmq_py.consumer.inbox import Inbox
-from tests.waiting import within
+from tests.waiting import GRACE_S, PATIENT, within
 
 BUDGET_MS = 700
 END_S = 0.3
 OVER_S = 0.5
 """What a shutdown, a start or a send may take beyond its time."""
-GRACE_S = 10.0
-"""What a busy machine may add to that."""
 START_S = 3.0
 
 HARMS: dict[str, tuple[Harm, bool]] = {"cut": (Way.cut, False), "blocked": (Way.block, True)}
@@ -65,7 +63,7 @@ def test_a_send_ends_in_its_budget_and_says_what_became_of_it(
             producer.send(message, timeout=BUDGET_MS)
         errors.append(caught.value)
 
-    within(BUDGET_MS / 1000 + OVER_S + GRACE_S, send)
+    within(BUDGET_MS / 1000 + OVER_S, send)
     (error,) = errors
     assert isinstance(error, SendTimeoutError)
     assert error.possibly_stored is possibly_stored
@@ -82,7 +80,7 @@ def test_a_producer_that_is_shut_down_ends_its_sends(
     HARMS[harm][0](way)
     message = Message(rocketmq_topic, b"away")
     futures = [producer.send_async(message, timeout=60_000) for _ in range(20)]
-    within(END_S + OVER_S + GRACE_S, lambda: producer.shutdown(END_S))
+    within(END_S + OVER_S, lambda: producer.shutdown(END_S))
     assert {type(one.exception(0)) for one in futures} == {ClientClosedError}
 
 
@@ -99,13 +97,15 @@ def test_clients_start_and_end_in_their_time(
     HARMS[harm][0](way)
     names = rocketmq_broker.namesrv_addr
     other = DefaultMQProducer(
-        "other", namesrv_addr=names, address_mapper=way, topics=[rocketmq_topic]
+        "other", namesrv_addr=names, address_mapper=way, topics=[rocketmq_topic], **PATIENT
     )
-    consumer = DefaultMQPushConsumer(rocketmq_group, namesrv_addr=names, address_mapper=way)
+    consumer = DefaultMQPushConsumer(
+        rocketmq_group, namesrv_addr=names, address_mapper=way, **PATIENT
+    )
     consumer.subscribe(rocketmq_topic)
     consumer.register_message_listener(Inbox())
     for client in (other, consumer):
         try:
-            within(START_S + GRACE_S, client.start)
+            within(START_S, client.start)
         finally:
-            within(END_S + OVER_S + GRACE_S, partial(client.shutdown, END_S))
+            within(END_S + OVER_S, partial(client.shutdown, END_S))

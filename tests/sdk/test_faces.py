@@ -19,8 +19,6 @@ from tests.sdk.way import Harm, Way
 from tests.waiting import until, within
 
 END_S = 0.3
-GRACE_S = 10.0
-"""What a busy machine may add to the time of a shutdown."""
 HARMS: dict[str, Harm] = {"cut": Way.cut, "blocked": Way.block}
 
 Open = Callable[..., Member]
@@ -288,7 +286,7 @@ def test_a_member_leaves_in_its_time_although_the_broker_is_away(
 ) -> None:
     member = start(Desk(), queues=4, address_mapper=way)
     HARMS[harm](way)
-    within(END_S + GRACE_S, lambda: member.shutdown(END_S))
+    within(END_S, lambda: member.shutdown(END_S))
     with pytest.raises(ClientClosedError, match=ground.group):
         member.suspend()
     assert face in FACES
@@ -371,7 +369,7 @@ def test_a_shutdown_loses_nothing_in_any_state(
             until(lambda: b"0" in first.bodies, GUARD_S)
         case "from its own listener":
             until(ended.is_set, GUARD_S)
-    within(END_S + GRACE_S, lambda: members[0].shutdown(0 if state == "handling" else END_S))
+    within(END_S, lambda: members[0].shutdown(0 if state == "handling" else END_S))
     first.go_on()
     members[0].shutdown(GUARD_S)  # waits for what was not done in time and went on in background
     start(rest, queues=0)
