@@ -188,6 +188,6 @@ def test_a_stream_s_offsets(real: RealCluster, access: QueueAccess) -> None:
         taken += size
         place = StreamOffset.from_json(end.to_json())
     assert tracker.latest(place, Limit()) is None
-    access.pull(MessageQueue("SparkStream", "broker-a", 0), 0, group="SparkG").result(5)
+    access.pull(MessageQueue("SparkStream", "broker-a", 0), 0, group="SparkG").result(30)
     tracker.push_group(place)
     assert access.group_offset("SparkG", MessageQueue("SparkStream", "broker-a", 0)) is not None

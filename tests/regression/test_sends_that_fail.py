@@ -149,7 +149,7 @@ def test_the_end_of_the_producer_in_the_middle_of_a_send_is_told_as_such(
     thread.start()
     cluster.brokers[0].wait_for(SEND)
     producer.shutdown(0.05)
-    thread.join(5)
+    thread.join(30)
     assert [type(error) for error in found] == [ClientClosedError]
     assert "may have stored" in str(found[0])
 
@@ -240,7 +240,7 @@ def test_a_broker_that_restarts_within_the_budget_fails_no_send(
     try:
         assert send(producer, 5_000)
     finally:
-        again.join(5)
+        again.join(30)
         for server in back:
             server.close()
 
@@ -407,4 +407,4 @@ def test_a_broker_that_restarts_is_survived_on_both_faces() -> None:
         again.start()
         assert producer.send(Message("T", b"y"))
         assert all(one.result(10) for one in sends)
-        again.join(5)
+        again.join(30)

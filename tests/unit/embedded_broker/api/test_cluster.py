@@ -268,9 +268,9 @@ def test_one_broker_may_be_read_only_and_one_slow() -> None:
         queues = {queue.broker_name: queue for queue in access.read_queues("T")}
         with cluster.slow("broker-a", 2) as slow:
             late = access.pull(queues["broker-a"], 0)
-            access.pull(queues["broker-b"], 0).result(5)
+            access.pull(queues["broker-b"], 0).result(30)
             cluster["broker-a"].wait_for(lambda _: slow.hits)  # it waits from there on
             assert not late.done()
             session.advance(2)
-            late.result(5)
-        access.pull(queues["broker-a"], 0).result(5)
+            late.result(30)
+        access.pull(queues["broker-a"], 0).result(30)

@@ -41,7 +41,7 @@ def test_tasks_run_in_the_order_of_their_time(
         timer.schedule_after(40, done.set)
         timer.schedule_after(20, lambda: ran.append("second"))
         timer.schedule_after(1, lambda: ran.append("first"))
-    assert done.wait(5)
+    assert done.wait(30)
     assert ran == ["first", "second"]
 
 
@@ -49,7 +49,7 @@ def test_a_periodic_task_runs_until_it_is_cancelled(timer: Timer) -> None:
     ran = threading.Semaphore(0)
     handle = timer.schedule_every(0, 1, ran.release)
     for _ in range(3):
-        assert ran.acquire(timeout=5)
+        assert ran.acquire(timeout=30)
     handle.cancel()
     handle.cancel()
     assert handle.is_cancelled
@@ -59,7 +59,7 @@ def test_a_cancelled_task_never_runs(timer: Timer) -> None:
     done = threading.Event()
     timer.schedule_after(5, lambda: pytest.fail("cancelled")).cancel()
     timer.schedule_after(20, done.set)
-    assert done.wait(5)
+    assert done.wait(30)
 
 
 def test_a_failing_task_is_logged_and_the_timer_goes_on(
@@ -68,7 +68,7 @@ def test_a_failing_task_is_logged_and_the_timer_goes_on(
     done = threading.Event()
     timer.schedule_after(0, lambda: 1 // 0)
     timer.schedule_after(1, done.set)
-    assert done.wait(5)
+    assert done.wait(30)
     assert "timer task failed" in caplog.text
 
 
@@ -95,14 +95,14 @@ def test_a_timer_may_be_closed_by_its_own_task() -> None:
         done.set()
 
     timer.schedule_after(0, close)
-    assert done.wait(5)
+    assert done.wait(30)
 
 
 def test_a_blocked_task_does_not_keep_the_next_one_waiting(pool: WorkerPool) -> None:
     gate, ran = threading.Event(), threading.Event()
     assert pool.submit(gate.wait, 5)
     assert pool.submit(ran.set)
-    assert ran.wait(5)
+    assert ran.wait(30)
     gate.set()
 
 
@@ -115,7 +115,7 @@ def test_a_full_pool_refuses(pool: WorkerPool) -> None:
 
     for _ in range(2):
         assert pool.submit(block)
-        assert started.acquire(timeout=5)
+        assert started.acquire(timeout=30)
     assert [pool.submit(str) for _ in range(4)] == [True, True, True, False]
     gate.set()
 
@@ -149,7 +149,7 @@ def test_a_failing_task_is_logged_and_its_thread_goes_on(
     ran = threading.Event()
     pool.submit(lambda: 1 // 0)
     pool.submit(ran.set)
-    assert ran.wait(5)
+    assert ran.wait(30)
     pool.close(5)
     assert "background task failed" in caplog.text
 
@@ -169,7 +169,7 @@ def test_threads_that_have_no_task_are_not_waited_for(
 ) -> None:
     ended = threading.Event()
     pool.submit(ended.set)
-    assert ended.wait(5)
+    assert ended.wait(30)
     until(lambda: not pool.unfinished)
     assert pool.close(0)
     assert caplog.records == []

@@ -48,7 +48,7 @@ class Waiting:
 
     @property
     def error(self) -> RocketMQError | None:
-        assert self.told.wait(5)
+        assert self.told.wait(30)
         assert len(self.outcomes) == 1
         return self.outcomes[0][1]
 
@@ -256,7 +256,7 @@ def test_the_end_lets_everybody_go(make_instance: InstanceMaker) -> None:
         thread = threading.Thread(target=block)
         thread.start()
         instance.end(1)
-        thread.join(5)
+        thread.join(30)
         assert [str(one.error).count("shut down") for one in waiting] == [1, 1, 1]
         assert len(blocked) == 1
         assert "shut down" in str(Waiting(instance, hole.address).error)

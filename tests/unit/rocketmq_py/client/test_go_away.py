@@ -99,7 +99,7 @@ class Leaving:
 def ask(instance: ClientInstance, address: str, *, waits: bool) -> RemotingCommand:
     if waits:
         return instance.remoting.invoke(address, RemotingCommand(CODE), 5_000)
-    return instance.remoting.invoke_async(address, RemotingCommand(CODE), 5_000).result(5)
+    return instance.remoting.invoke_async(address, RemotingCommand(CODE), 5_000).result(30)
 
 
 either = pytest.mark.parametrize("waits", [True, False], ids=["blocking", "async"])
@@ -113,7 +113,7 @@ def test_hooks_see_the_answer_of_the_new_connection(
     instance = make_instance("", [seen])
     broker.on(CODE, Leaving(lambda request: request.answer(7)))
     assert ask(instance, broker.address, waits=waits).code == 7
-    assert (seen.codes.get(timeout=5), seen.codes.empty()) == (7, True)
+    assert (seen.codes.get(timeout=30), seen.codes.empty()) == (7, True)
 
 
 @either
@@ -166,7 +166,7 @@ def producing(ask: Callable[[DefaultMQProducer], object]) -> Callable[..., objec
             "leaving", namesrv_addr=namesrv_addr, credentials=keys, rpc_hooks=[hook]
         ) as producer:
             outcome = ask(producer)
-            return outcome, hook.codes.get(timeout=5), hook.codes.empty()
+            return outcome, hook.codes.get(timeout=30), hook.codes.empty()
 
     return run
 
@@ -187,7 +187,7 @@ def administrating(broker: ScriptedServer, _: str, keys: Keys) -> object:
 def send_run(access: QueueAccess) -> object:
     told: SimpleQueue[RunOutcome] = SimpleQueue()
     access.send_run(SendRun(QUEUE, [b"x"] * 3, [""] * 3), told.put)
-    return [one.result().status for one in told.get(timeout=5)]
+    return [one.result().status for one in told.get(timeout=30)]
 
 
 PULL_FIELDS = {
@@ -207,7 +207,7 @@ WAYS = {
     "send_async": Way(
         RequestCode.SEND_MESSAGE_V2,
         stored,
-        producing(lambda producer: producer.send_async(MESSAGE).result(5).send_status),
+        producing(lambda producer: producer.send_async(MESSAGE).result(30).send_status),
         (SAYS_OK, 0, True),
     ),
     "send_batch": Way(
@@ -222,7 +222,7 @@ WAYS = {
     "pull": Way(
         RequestCode.PULL_MESSAGE,
         lambda request: request.answer(0, ext_fields=PULL_FIELDS, body=b"records"),
-        accessing(lambda access: access.pull(QUEUE, 0).result(5).records),
+        accessing(lambda access: access.pull(QUEUE, 0).result(30).records),
         b"records",
     ),
     "question of an administrator": Way(

@@ -186,7 +186,7 @@ def test_routes_are_refreshed_and_consumers_rebalance_after_a_change(
     instance.register_consumer("D", Consumer("D", topic="other"))
     cluster.name_server.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC, 4)
     assert len(instance.routes.subscribe_queues("T") or ()) == 4
-    assert consumer.rebalanced.acquire(timeout=5)
+    assert consumer.rebalanced.acquire(timeout=30)
     assert not consumer.rebalanced.acquire(timeout=0)
 
 

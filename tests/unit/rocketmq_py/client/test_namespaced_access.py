@@ -32,7 +32,7 @@ def access(broker: EmbeddedBroker) -> Iterator[NamespacedQueueAccess]:
 def one_of_a_run(access: QueueAccess, queue: MessageQueue, body: bytes) -> SendOutcome:
     told: SimpleQueue[RunOutcome] = SimpleQueue()
     access.send_run(SendRun(queue, [body], [ID]), told.put)
-    return told.get(timeout=5)[0]
+    return told.get(timeout=30)[0]
 
 
 def test_every_call_with_a_name_wraps_it() -> None:
@@ -67,7 +67,7 @@ def test_what_is_sent_is_read_back_and_nobody_else_sees_it(
     broker: EmbeddedBroker, access: NamespacedQueueAccess
 ) -> None:
     queue = access.write_queues("T")[0]
-    assert access.send(queue, b"one", properties=ID).result(5).queue == queue
+    assert access.send(queue, b"one", properties=ID).result(30).queue == queue
     sent = one_of_a_run(access, queue, b"two").result()
     assert (sent.queue, sent.queue_offset) == (queue, 1)
     assert [message.body for message in broker.messages.in_topic("shop%T")] == [b"one", b"two"]
@@ -84,14 +84,14 @@ def test_a_refusal_arrives_as_it_is(broker: EmbeddedBroker, access: NamespacedQu
     broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).always()
     assert isinstance(one_of_a_run(access, queue, b"x").error, FlowControlError)
     with pytest.raises(FlowControlError):
-        access.send(queue, b"x", properties=ID).result(5)
+        access.send(queue, b"x", properties=ID).result(30)
 
 
 def test_offsets_belong_to_the_group_of_the_namespace(
     broker: EmbeddedBroker, access: NamespacedQueueAccess
 ) -> None:
     queue = access.read_queues("T")[0]
-    access.pull(queue, 0, group="G").result(5)
+    access.pull(queue, 0, group="G").result(30)
     access.store_group_offset("G", queue, 3)
     assert access.group_offset("G", queue) == 3
     with QueueAccess(namesrv_addr=broker.namesrv_addr) as bare:
@@ -102,9 +102,9 @@ def test_offsets_belong_to_the_group_of_the_namespace(
 
 def test_a_timer_is_taken_back(broker: EmbeddedBroker, access: NamespacedQueueAccess) -> None:
     queue = access.write_queues("T")[0]
-    sent = access.send(queue, b"x", properties=f"{ID}TIMER_DELAY_MS\x0160000\x02").result(5)
+    sent = access.send(queue, b"x", properties=f"{ID}TIMER_DELAY_MS\x0160000\x02").result(30)
     assert sent.recall_handle is not None
-    access.recall("T", sent.recall_handle).result(5)
+    access.recall("T", sent.recall_handle).result(30)
     assert isinstance(broker.clock, VirtualClock)
     broker.clock.advance(120)
     assert broker.messages.in_topic("shop%T") == []

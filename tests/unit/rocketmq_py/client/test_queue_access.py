@@ -73,7 +73,7 @@ def test_the_master_stands_in_for_another_broker_of_its_name(
 def test_reading_makes_no_group(broker: EmbeddedBroker, access: QueueAccess) -> None:
     before = set(broker.groups)
     access.read_queues("T")
-    access.pull(QUEUE, 0).result(5)
+    access.pull(QUEUE, 0).result(30)
     assert set(broker.groups) - {"TOOLS_CONSUMER"} == before - {"TOOLS_CONSUMER"}
     assert broker.groups["TOOLS_CONSUMER"].members == ()
 
@@ -83,7 +83,7 @@ def test_pulls_leave_together_and_each_has_its_own_answer(
 ) -> None:
     for number in range(9):
         broker.send("T", b"%d" % number, queue=0)
-    pulled = access.pull_run(QUEUE, [0, 6, 2, 8, 9, 100], 2).result(5)
+    pulled = access.pull_run(QUEUE, [0, 6, 2, 8, 9, 100], 2).result(30)
     answers = [pulled.answer(number) for number in range(len(pulled))]
     first = [RawMessages.decode(one.records).body for one in answers if one.records]
     assert first == [b"0", b"6", b"2", b"8"]
@@ -100,8 +100,8 @@ def test_pulls_that_bring_all_up_to_the_next_one_are_like_one_pull(
     for number in range(9):
         broker.send("T", b"%d" % number, queue=0)
     with QueueAccess(namesrv_addr=broker.namesrv_addr, credentials=credentials) as access:
-        one = access.pull(QUEUE, 1, 6).result(5)
-        pulled = access.pull_run(QUEUE, [1, 3, 5], 2).result(5)
+        one = access.pull(QUEUE, 1, 6).result(30)
+        pulled = access.pull_run(QUEUE, [1, 3, 5], 2).result(30)
     assert (one.next_offset, one.max_offset) == (7, 9)
     brought = pulled.records(7)
     assert brought == [pulled.answer(at).records for at in range(3)]
@@ -119,7 +119,7 @@ def test_pulls_that_bring_anything_else_are_not(
 ) -> None:
     for number in range(9):
         broker.send("T", b"%d" % number, queue=0)
-    assert access.pull_run(QUEUE, offsets, 2).result(5).records(until) is None
+    assert access.pull_run(QUEUE, offsets, 2).result(30).records(until) is None
 
 
 def test_of_many_pulls_one_is_refused_and_the_others_are_not(
@@ -127,7 +127,7 @@ def test_of_many_pulls_one_is_refused_and_the_others_are_not(
 ) -> None:
     broker.send("T", b"x", queue=0)
     broker.faults.on(RequestCode.PULL_MESSAGE).respond(ResponseCode.SYSTEM_BUSY).times(1)
-    pulled = access.pull_run(QUEUE, [0, 0], 1).result(5)
+    pulled = access.pull_run(QUEUE, [0, 0], 1).result(30)
     assert pulled.answer(1).code == 0
     assert pulled.records(1) is None
     with pytest.raises(MQBrokerException):
@@ -137,40 +137,40 @@ def test_of_many_pulls_one_is_refused_and_the_others_are_not(
 def test_many_pulls_of_a_host_that_is_away_fail_together(access: QueueAccess) -> None:
     pulled = access.pull_run(QUEUE, [0, 1], 1, address="127.0.0.1:9")
     with pytest.raises(RemotingConnectException):
-        pulled.result(5)
+        pulled.result(30)
 
 
 def test_bodies_are_sent_as_they_are(broker: EmbeddedBroker, access: QueueAccess) -> None:
     access.write_queues("T")
-    sent = access.send(QUEUE, b"one", properties=text(a="1"), flag=4).result(5)
+    sent = access.send(QUEUE, b"one", properties=text(a="1"), flag=4).result(30)
     assert (sent.status, sent.queue, sent.queue_offset) == (SendStatus.SEND_OK, QUEUE, 0)
     items = [(n, b"b%d" % n, encode_properties({"UNIQ_KEY": f"{n:032}"})) for n in range(3)]
-    batch = access.send(QUEUE, encode_batch(items), batch=True).result(5)
+    batch = access.send(QUEUE, encode_batch(items), batch=True).result(30)
     assert batch.queue_offset == 1
     stored = broker.messages.in_topic("T")
     assert [message.body for message in stored] == [b"one", b"b0", b"b1", b"b2"]
     assert stored[0].properties["a"] == "1"
-    delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
+    delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(30)
     assert delayed.recall_handle
 
 
 def test_a_delayed_send_is_taken_back_by_its_handle(
     broker: EmbeddedBroker, access: QueueAccess
 ) -> None:
-    delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
+    delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(30)
     handle = str(delayed.recall_handle)
-    assert access.recall("T", handle).result(5) == "0" * 32
+    assert access.recall("T", handle).result(30) == "0" * 32
     assert isinstance(broker.clock, VirtualClock)
     broker.clock.advance(6)
     assert broker.messages.in_topic("T") == []
     with pytest.raises(MQBrokerException) as late:
-        access.recall("T", handle).result(5)
+        access.recall("T", handle).result(30)
     assert late.value.code == 604
     with pytest.raises(MQClientException, match="handle"):
         access.recall("T", "no handle")
     elsewhere = RecallHandle("T", "broker-z", 1, "A" * 32).encode()
     with pytest.raises(MQClientException, match="broker-z is in no route"):
-        access.recall("T", elsewhere).result(5)
+        access.recall("T", elsewhere).result(30)
 
 
 def test_refusals_and_unknown_topics_are_errors(
@@ -180,7 +180,7 @@ def test_refusals_and_unknown_topics_are_errors(
     with pytest.raises(NoRouteError, match="no route of topic Nowhere"):
         access.read_queues("Nowhere")
     with pytest.raises(TopicNotExistError):
-        access.pull(MessageQueue("Nowhere", "broker-a", 0), 0).result(5)
+        access.pull(MessageQueue("Nowhere", "broker-a", 0), 0).result(30)
     with pytest.raises(NotStartedError):
         QueueAccess(namesrv_addr=broker.namesrv_addr).read_queues("T")
 
@@ -241,8 +241,8 @@ def test_queues_that_an_administrator_fixed_are_known_without_their_broker(
 
 def test_a_record_is_decoded_without_its_body(broker: EmbeddedBroker, access: QueueAccess) -> None:
     queue = access.read_queues("T")[0]
-    access.send(queue, b"no zlib", properties=text(KEYS="k"), sys_flag=1).result(5)
-    records = access.pull(queue, 0).result(5).records
+    access.send(queue, b"no zlib", properties=text(KEYS="k"), sys_flag=1).result(30)
+    records = access.pull(queue, 0).result(30).records
     message = RawMessages.decode(records, with_body=False)
     assert (message.body, message.sys_flag & 1, message.properties["KEYS"]) == (b"", 1, "k")
     with pytest.raises(BodyError, match="no zlib stream"):

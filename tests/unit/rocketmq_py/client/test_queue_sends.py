@@ -146,7 +146,7 @@ def test_hooks_and_keys_see_and_sign_each_message(
         access._instance.remoting._hooks = (hook,)
         outcome = sent(access, run_of([b"%d" % number for number in range(3)]))
         assert [one.result().queue_offset for one in outcome] == [7, 7, 7]
-        assert [hook.answers.get(timeout=5) for _ in range(3)] == [0, 0, 0]
+        assert [hook.answers.get(timeout=30) for _ in range(3)] == [0, 0, 0]
     requests = server.of(SEND)
     assert all(request.ext_fields["i"].endswith("seen\x01yes\x02") for request in requests)
     assert len({request.ext_fields["Signature"] for request in requests}) == 3
@@ -230,9 +230,9 @@ def test_what_is_in_flight_is_bounded_with_runs_too(
         refused = sent(access, run_of([b"y"] * 2))
         assert errors_of(refused) == dict.fromkeys((0, 1), RemotingTooMuchRequestException)
         for _ in range(3):
-            request, peer = held.get(timeout=5)
+            request, peer = held.get(timeout=30)
             peer.send(stored(request))
-        assert errors_of(told.get(timeout=5)) == {}
+        assert errors_of(told.get(timeout=30)) == {}
         server.on(SEND, lambda request, _: stored(request))
         assert errors_of(sent(access, run_of([b"y"] * 4))) == {}
         assert {request.body for request in server.of(SEND)} == {b"x", b"y"}
@@ -271,7 +271,7 @@ def test_a_server_that_is_gone_is_the_outcome_of_each(broker: EmbeddedBroker) ->
         broker.close()
         told: SimpleQueue[RunOutcome] = SimpleQueue()
         access.send_run(run_of([b"x"] * 3), told.put)
-        assert len(errors_of(told.get(timeout=5))) == 3
+        assert len(errors_of(told.get(timeout=30))) == 3
 
 
 def test_an_answer_that_says_stored_but_not_where_is_an_error_for_who_asks(

@@ -98,9 +98,9 @@ def test_hooks_see_every_call_in_order(
     assert answer.ext_fields["hooked"] == "b"
     assert log == ["before a 9001", "before b 9001", "after a 0", "after b 0"]
     called = instance.remoting.invoke_async(broker.address, RemotingCommand(ECHO), 3_000)
-    assert called.result(5).code == 0
-    assert last.told.acquire(timeout=5)
-    assert last.told.acquire(timeout=5)  # of the second call, on a callback thread
+    assert called.result(30).code == 0
+    assert last.told.acquire(timeout=30)
+    assert last.told.acquire(timeout=30)  # of the second call, on a callback thread
     instance.remoting.invoke_oneway(broker.address, RemotingCommand(ECHO), 3_000)
     assert len(log) == 10
 
@@ -150,7 +150,7 @@ def test_go_away_means_once_more_on_another_connection(
     broker.on(ECHO, lambda request, _: request.answer(next(answers)))
     command = RemotingCommand(ECHO)
     if asynchronous:
-        answer = instance.remoting.invoke_async(broker.address, command, 5_000).result(5)
+        answer = instance.remoting.invoke_async(broker.address, command, 5_000).result(30)
     else:
         answer = instance.remoting.invoke(broker.address, command, 5_000)
     assert answer.code == 0
@@ -171,7 +171,7 @@ def test_idle_connections_are_closed_but_not_those_in_use(
     instance.connections.close_idle()
     assert channel.is_open
     broker.peers[0].send(broker.wait_for(ECHO)[0].answer(0))
-    assert future.result(5).code == 0
+    assert future.result(30).code == 0
     threading.Event().wait(0.005)
     instance.connections.close_idle()
     assert not channel.is_open
@@ -181,7 +181,7 @@ def test_a_connect_that_fails_is_an_outcome_of_the_future(instance: ClientInstan
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(RemotingConnectException):
-        instance.remoting.invoke_async(address, RemotingCommand(ECHO), 500).result(5)
+        instance.remoting.invoke_async(address, RemotingCommand(ECHO), 500).result(30)
     with pytest.raises(RemotingConnectException):
         instance.remoting.invoke("no-such-host.invalid:1", RemotingCommand(ECHO), 500)
 

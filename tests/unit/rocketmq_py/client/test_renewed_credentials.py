@@ -72,7 +72,7 @@ def test_a_refused_call_is_made_once_more_with_other_credentials(
         (queue, *_) = access.read_queues("T")
         acl = "org.apache.rocketmq.acl.common.AclException: Check signature failed"
         broker.faults.on(RequestCode.PULL_MESSAGE).respond(ResponseCode.SYSTEM_ERROR, acl)
-        assert access.pull(queue, 0).result(5).code == ResponseCode.PULL_NOT_FOUND
+        assert access.pull(queue, 0).result(30).code == ResponseCode.PULL_NOT_FOUND
     assert (asked(broker, RequestCode.PULL_MESSAGE), source.used[-2:]) == (2, ["old", "new"])
     assert source.refused == ["old"]
 
@@ -96,7 +96,7 @@ def test_the_refusal_stands_when_there_are_no_others(
         for code in (RequestCode.PULL_MESSAGE, RequestCode.GET_TOPIC_STATS_INFO):
             broker.faults.on(code).respond(ResponseCode.NO_PERMISSION).always()
         with pytest.raises(PermissionDeniedError):
-            access.pull(queue, 0).result(5)
+            access.pull(queue, 0).result(30)
         with pytest.raises(PermissionDeniedError):
             access.bounds("T")
     assert asked(broker, RequestCode.PULL_MESSAGE) == 1
@@ -109,7 +109,7 @@ def test_one_more_call_is_all_there_is(broker: EmbeddedBroker) -> None:
         (queue, *_) = access.read_queues("T")
         broker.faults.on(RequestCode.PULL_MESSAGE).respond(ResponseCode.NO_PERMISSION).always()
         with pytest.raises(PermissionDeniedError):
-            access.pull(queue, 0).result(5)
+            access.pull(queue, 0).result(30)
     assert (asked(broker, RequestCode.PULL_MESSAGE), source.refused) == (2, ["first"])
 
 
@@ -117,7 +117,7 @@ def test_other_answers_ask_for_no_credentials(broker: EmbeddedBroker) -> None:
     source = Source("old", "new")
     with QueueAccess(namesrv_addr=broker.namesrv_addr, credentials=source) as access:
         (queue, *_) = access.read_queues("T")
-        access.pull(queue, 0).result(5)  # 19: nothing there
+        access.pull(queue, 0).result(30)  # 19: nothing there
     assert source.refused == []
 
 

@@ -196,7 +196,7 @@ def test_a_hundred_cycles_leave_no_thread_and_no_descriptor(cluster: ScriptedClu
         with DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr) as producer:
             producers.add(producer)
             producer.send(Message("T", b"x"))
-            producer.send_async(Message("T", b"y")).result(5)
+            producer.send_async(Message("T", b"y")).result(30)
 
     def state() -> tuple[set[str], int]:
         names = {thread.name for thread in threading.enumerate() if "rocketmq" in thread.name}

@@ -134,9 +134,9 @@ def test_send_hooks_see_every_attempt_and_cannot_break_it(
     producer, hook = start(cluster.namesrv_addr), Watching(fails)
     producer.register_send_message_hook(hook)
     result = producer.send(Message("T", b"x"))
-    producer.send_async(Message("T", b"x")).result(5)
+    producer.send_async(Message("T", b"x")).result(30)
     producer.send_oneway(Message("T", b"x"))
-    assert hook.all_told.wait(5)  # of an asynchronous send on a callback thread
+    assert hook.all_told.wait(30)  # of an asynchronous send on a callback thread
     assert [context.mode for context in hook.seen] == ["SYNC", "ASYNC", "ONEWAY"]
     assert hook.seen[0].result == result
     assert (hook.seen[0].broker_address, hook.after_calls) == (cluster.brokers[0].address, 3)
@@ -175,7 +175,7 @@ def test_a_forbidden_send_is_raised_to_the_caller_and_nothing_is_sent(
         with pytest.raises(MQClientException, match="not today"):
             send(Message("T", b"x"))
     with pytest.raises(MQClientException, match="not today"):
-        producer.send_async(Message("T", b"x")).result(5)
+        producer.send_async(Message("T", b"x")).result(30)
     assert hook.modes == ["SYNC", "ONEWAY", "ASYNC"]
     assert cluster.sends() == []
 

@@ -74,8 +74,8 @@ def test_future_and_callback_see_the_same_result_on_a_callback_thread(
     told = Told()
     message = Message("T", b"x")
     future = start(cluster.namesrv_addr).send_async(message, told)
-    assert message.properties["UNIQ_KEY"] == future.result(5).msg_id
-    assert told.done.wait(5)
+    assert message.properties["UNIQ_KEY"] == future.result(30).msg_id
+    assert told.done.wait(30)
     assert (told.results, told.errors) == ([future.result()], [])
     assert told.threads[0].startswith("rocketmq-client-callback")
 
@@ -88,15 +88,15 @@ def test_a_prompt_callback_is_called_by_the_thread_that_has_the_outcome(
 
     told = Prompt()
     future = start(cluster.namesrv_addr).send_async(Message("T", b"x"), told)
-    assert told.done.wait(5)
-    assert told.results == [future.result(5)]
+    assert told.done.wait(30)
+    assert told.results == [future.result(30)]
     assert not told.threads[0].startswith("rocketmq-client-callback")
 
 
 def test_what_is_sent_cannot_be_cancelled(cluster: ScriptedCluster, start: ProducerMaker) -> None:
     future = start(cluster.namesrv_addr).send_async(Message("T", b"x"))
     assert not future.cancel()
-    assert future.result(5).msg_id
+    assert future.result(30).msg_id
 
 
 def test_a_message_that_cannot_be_sent_is_an_outcome_and_no_exception(
@@ -104,12 +104,12 @@ def test_a_message_that_cannot_be_sent_is_an_outcome_and_no_exception(
 ) -> None:
     producer, told = start(cluster.namesrv_addr), Told()
     with pytest.raises(MQClientException):
-        producer.send_async(Message("T", b""), told).result(5)
-    assert told.done.wait(5)
+        producer.send_async(Message("T", b""), told).result(30)
+    assert told.done.wait(30)
     with pytest.raises(NoRouteError):
-        producer.send_async(Message("unknown", b"x")).result(5)
+        producer.send_async(Message("unknown", b"x")).result(30)
     with pytest.raises(MQClientException, match="not the queue's topic"):
-        producer.send_async(Message("T", b"x"), queue=MessageQueue("U", "b", 0)).result(5)
+        producer.send_async(Message("T", b"x"), queue=MessageQueue("U", "b", 0)).result(30)
 
 
 @pytest.mark.case("T25")
@@ -228,9 +228,9 @@ def test_a_raising_callback_is_logged_and_the_next_ones_are_fine(
 ) -> None:
     producer, fine = start(cluster.namesrv_addr), Told()
     broken = SendCallback(on_success=lambda _: 1 // 0)
-    assert producer.send_async(Message("T", b"x"), broken).result(5).msg_id
-    assert producer.send_async(Message("T", b"x"), fine).result(5).msg_id
-    assert fine.done.wait(5)
+    assert producer.send_async(Message("T", b"x"), broken).result(30).msg_id
+    assert producer.send_async(Message("T", b"x"), fine).result(30).msg_id
+    assert fine.done.wait(30)
     producer.shutdown()
     assert "send callback failed" in caplog.text
 
@@ -241,7 +241,7 @@ def test_a_callback_of_callables_learns_failures(
     errors: Future[Exception] = Future()
     callback = SendCallback(on_exception=errors.set_result)
     start(cluster.namesrv_addr).send_async(Message("unknown", b"x"), callback)
-    assert isinstance(errors.result(5), NoRouteError)
+    assert isinstance(errors.result(30), NoRouteError)
     silent = SendCallback()
     silent.on_exception(ValueError())
     silent.on_success(None)  # type: ignore[arg-type] # nobody looks
@@ -313,8 +313,8 @@ def test_any_object_with_the_two_methods_is_a_callback(
             raise AssertionError(error)
 
     own: Any = Own()
-    sent = start(cluster.namesrv_addr).send_async(Message("T", b"x"), own).result(5)
-    assert own.results.get(timeout=5) == sent
+    sent = start(cluster.namesrv_addr).send_async(Message("T", b"x"), own).result(30)
+    assert own.results.get(timeout=30) == sent
 
 
 class Blocking:
@@ -383,7 +383,7 @@ def test_a_future_that_is_done_calls_back_at_once(
     cluster: ScriptedCluster, start: ProducerMaker
 ) -> None:
     future = start(cluster.namesrv_addr).send_async(Message("T", b"x"))
-    future.result(5)
+    future.result(30)
     threads: list[str] = []
     future.add_done_callback(lambda _: threads.append(threading.current_thread().name))
     assert threads == [threading.current_thread().name]
@@ -416,4 +416,4 @@ def test_a_hook_that_refuses_the_request_ends_the_send_and_is_an_outcome(
         producer.register_send_message_hook(Hook())
         with pytest.raises(ValueError, match="not this one"):
             producer.send_async(Message("T", b"x")).result(10)
-        assert shown.wait(5)
+        assert shown.wait(30)

@@ -32,7 +32,7 @@ class Outcome:
         self.told.set()
 
     def wait(self) -> OSError | None:
-        assert self.told.wait(5)
+        assert self.told.wait(30)
         if self.sock is not None:
             self.sock.close()
         return self.error

@@ -68,7 +68,7 @@ def server() -> Iterator[Server]:
     made = Server()
     yield made
     for thread in made.threads:
-        thread.join(5)
+        thread.join(30)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_answers_on_the_spot_and_from_another_thread_end_the_same_call(
     channel: InprocChannel, code: int
 ) -> None:
     assert channel.invoke(RemotingCommand(code, body=b"b"), 5_000).body == b"b"
-    assert begun(channel, RemotingCommand(code, body=b"f"), 5_000).result(5).body == b"f"
+    assert begun(channel, RemotingCommand(code, body=b"f"), 5_000).result(30).body == b"f"
     assert channel.in_flight == 0
 
 
@@ -128,7 +128,7 @@ def test_no_answer_ends_by_time(channel: InprocChannel) -> None:
     with pytest.raises(RemotingTimeoutException) as waiting:
         channel.invoke(RemotingCommand(3), 20)
     with pytest.raises(RemotingTimeoutException) as later:
-        begun(channel, RemotingCommand(3), 20).result(5)
+        begun(channel, RemotingCommand(3), 20).result(30)
     assert (waiting.value.request_left, later.value.request_left) == (True, True)
 
 
@@ -152,7 +152,7 @@ def test_the_end_of_the_connection_fails_calls_in_flight(
     assert server.mailbox is not None
     server.mailbox.closed()
     with pytest.raises(RemotingSendRequestException, match="server closed it"):
-        future.result(5)
+        future.result(30)
     with pytest.raises(RemotingSendRequestException):
         channel.invoke(RemotingCommand(1), 10)
 

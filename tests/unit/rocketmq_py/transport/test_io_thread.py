@@ -53,7 +53,7 @@ def pipe() -> Iterator[Pipe]:
 def test_a_readable_socket_is_told_on_the_io_thread(io: IoThread, pipe: Pipe) -> None:
     io.add(pipe)
     pipe.far.send(b"x")
-    assert pipe.seen.wait(5)
+    assert pipe.seen.wait(30)
     assert (pipe.read, pipe.threads) == ([b"x"], {"watcher"})
     io.forget(pipe.fileno())
 
@@ -66,10 +66,10 @@ def test_a_paused_socket_is_seen_after_it_is_resumed(pipe: Pipe) -> None:
     other = Pipe()
     io.add(other)
     other.far.send(b"z")
-    assert other.seen.wait(5)  # the thread went round
+    assert other.seen.wait(30)  # the thread went round
     assert pipe.read == []
     io.resume(pipe.fileno())
-    assert pipe.seen.wait(5)
+    assert pipe.seen.wait(30)
     io.close(5)
     other.close()
 
@@ -79,11 +79,11 @@ def test_one_failing_reader_does_not_stop_the_others(
 ) -> None:
     io.add(pipe)
     pipe.far.send(b"boom")
-    assert pipe.seen.wait(5)
+    assert pipe.seen.wait(30)
     other = Pipe()
     io.add(other)
     other.far.send(b"fine")
-    assert other.seen.wait(5)
+    assert other.seen.wait(30)
     assert "reading failed" in caplog.text
     io.forget(other.fileno())
     other.close()
@@ -119,10 +119,10 @@ def test_a_thread_that_was_busy_at_the_end_releases_everything_when_it_ends(
     io.add(pipe)
     (thread,) = [one for one in threading.enumerate() if one.name == "blocked-watcher"]
     pipe.far.send(b"x")
-    assert busy.wait(5)
+    assert busy.wait(30)
     io.close(0)
     assert "still busy" in caplog.text
     assert [end.fileno() == -1 for end in ends] == [False, False]
     is_over.set()
-    thread.join(5)
+    thread.join(30)
     assert [end.fileno() == -1 for end in ends] == [True, True]

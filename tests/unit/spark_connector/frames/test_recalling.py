@@ -31,7 +31,7 @@ def handles(broker: EmbeddedBroker, count: int) -> list[str]:
         queue = access.write_queues("T")[0]
         for number in range(count):
             text = f"UNIQ_KEY\x01{number:032X}\x02TIMER_DELAY_MS\x0160000\x02"
-            sent = access.send(queue, b"%d" % number, properties=text).result(5)
+            sent = access.send(queue, b"%d" % number, properties=text).result(30)
             found.append(str(sent.recall_handle))
     return found
 

@@ -37,7 +37,7 @@ def broker() -> Iterator[EmbeddedBroker]:
             started.send("T", b"%d" % number)
         with QueueAccess(namesrv_addr=started.namesrv_addr) as access:
             access.read_queues("T")
-            access.pull(QUEUE, 0, group="G").result(5)
+            access.pull(QUEUE, 0, group="G").result(30)
             access.store_group_offset("G", QUEUE, AT)
         clock.advance(hours=1, age=True)
         yield started

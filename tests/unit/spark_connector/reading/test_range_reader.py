@@ -303,7 +303,7 @@ def test_a_group_says_where_to_begin(
 ) -> None:
     fill(broker, 5)
     queue = access.read_queues("T")[0]
-    access.pull(queue, 0, group="G").result(5)
+    access.pull(queue, 0, group="G").result(30)
     access.store_group_offset("G", queue, 2)
     chosen = options(startingOffsets="group", groupId="G")
 
@@ -530,7 +530,7 @@ def test_a_damaged_body_is_found_only_when_asked_for(
 
     def damaging(*args: Any, **given: Any) -> Future[RawPull]:
         answer: Future[RawPull] = Future()
-        whole = pull(*args, **given).result(5)
+        whole = pull(*args, **given).result(30)
         answer.set_result(evolve(whole, records=whole.records.replace(b"whole", b"Whole")))
         return answer
 

@@ -75,14 +75,14 @@ def test_a_namespace_is_put_before_topics_and_groups_on_the_wire() -> None:
     with EmbeddedBroker(topics=["shop%T", "T"]) as broker:
         access = access_for(Connection(broker.namesrv_addr, namespace="shop"))
         (queue, *_) = access.write_queues("T")
-        sent = access.send(queue, b"x", properties="UNIQ_KEY\x01A\x02").result(5)
+        sent = access.send(queue, b"x", properties="UNIQ_KEY\x01A\x02").result(30)
         assert queue.topic == "T"
         assert [message.body for message in broker.messages.in_topic("shop%T")] == [b"x"]
         assert broker.messages.in_topic("T") == []
         read = {"nameServer": "h:1", "subscribePattern": ".*"}
         chosen = read_options(read, streaming=False)
         assert {one.topic for one in bounds_of(access, chosen)} == {"T"}
-        pulled = access.pull(queue, sent.queue_offset, group="G").result(5)
+        pulled = access.pull(queue, sent.queue_offset, group="G").result(30)
         access.store_group_offset("G", queue, 1)
         assert (pulled.found, access.group_offset("G", queue)) == (True, 1)
         assert (
@@ -119,8 +119,8 @@ def test_servers_are_reached_by_tls_and_see_a_certificate(certificates: Certific
         trusting = Tls(ca, str(mine.chain), str(mine.key))
         access = access_for(Connection(broker.namesrv_addr, tls=trusting))
         (queue, *_) = access.write_queues("T")
-        access.send(queue, b"x", properties="UNIQ_KEY\x01A\x02").result(5)
-        assert access.pull(queue, 0).result(5).found
+        access.send(queue, b"x", properties="UNIQ_KEY\x01A\x02").result(30)
+        assert access.pull(queue, 0).result(30).found
         for less in (None, Tls(), Tls(ca)):
             with pytest.raises(SERVER_ERRORS):
                 access_for(Connection(broker.namesrv_addr, tls=less)).topic_names()
@@ -176,13 +176,13 @@ def test_a_file_of_credentials_is_read_again_after_a_refused_request(tmp_path: P
         assert isinstance(source, CredentialsFile)
         assert source() == Credentials("old", "first")
         broker.faults.on(RequestCode.PULL_MESSAGE).respond(ResponseCode.NO_PERMISSION)
-        assert access.pull(queue, 0).result(5).code == ResponseCode.PULL_NOT_FOUND
+        assert access.pull(queue, 0).result(30).code == ResponseCode.PULL_NOT_FOUND
         assert source() == Credentials("new", "other")
         assert len(broker.journal.requests(code=RequestCode.PULL_MESSAGE)) == 2
         # With nothing else in the file the refusal stands.
         broker.faults.on(RequestCode.PULL_MESSAGE).respond(ResponseCode.NO_PERMISSION).always()
         with pytest.raises(PermissionDeniedError):
-            access.pull(queue, 0).result(5)
+            access.pull(queue, 0).result(30)
 
 
 def test_credentials_come_from_the_environment_of_the_worker(
