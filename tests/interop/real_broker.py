@@ -5,20 +5,16 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from embedded_broker.kit.process import QUICK, Servers, servers
+from embedded_broker.kit.process import Servers, servers
 from tests.interop.java_tools import CACHE
 
-FULL_SPEED = ("-XX:+UseSerialGC",)
-"""For figures: a JVM that starts later than with `QUICK` and has both its compilers."""
+# Nothing that makes a JVM start sooner and run slower: figures are taken on these, too.
+OPTIONS = ("-XX:+UseSerialGC",)
 RealCluster = Servers
 
 
 def real_cluster(
-    home: Path,
-    *,
-    version: str = "5.3.3",
-    settings: dict[str, str] | None = None,
-    java_options: tuple[str, ...] = QUICK,
+    home: Path, *, version: str = "5.3.3", settings: dict[str, str] | None = None
 ) -> AbstractContextManager[RealCluster]:
     """Start both servers below `home`; stopped by SIGTERM (a clean shutdown) at the end."""
-    return servers(home, version, settings=settings, cache=CACHE, java_options=java_options)
+    return servers(home, version, settings=settings, cache=CACHE, java_options=OPTIONS)

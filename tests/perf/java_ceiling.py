@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.interop.real_broker import FULL_SPEED, real_cluster
+from tests.interop.real_broker import real_cluster
 from tests.perf.java_load import LOADS, REAL_FILES, load
 from tests.perf.measure import RUNS, figure, keep
 from tests.perf.server_process import served
@@ -18,7 +18,7 @@ def main() -> None:
     figures = []
     with (
         tempfile.TemporaryDirectory() as home,
-        real_cluster(Path(home), settings=REAL_FILES, java_options=FULL_SPEED) as real,
+        real_cluster(Path(home), settings=REAL_FILES) as real,
     ):
         for mode, (messages, _) in LOADS.items():
             load(real.namesrv_addr, real.broker_pid, mode, messages)  # warms up its JVM

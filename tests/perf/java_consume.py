@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.interop.java_tools import QUIET, client_program
-from tests.interop.real_broker import FULL_SPEED, real_cluster
+from tests.interop.real_broker import real_cluster
 from tests.perf.java_load import REAL_FILES
 from tests.perf.measure import RUNS, figure, keep
 from tests.perf.server_process import cpu_seconds, served
@@ -50,7 +50,7 @@ def main() -> None:
     rates, waits = [], []
     with (
         tempfile.TemporaryDirectory() as home,
-        real_cluster(Path(home), settings=REAL_FILES, java_options=FULL_SPEED) as real,
+        real_cluster(Path(home), settings=REAL_FILES) as real,
     ):
         consumed(real.namesrv_addr, real.broker_pid)  # warms up its JVM
         run(real.namesrv_addr, "latency", WAITED_FOR)

@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import frozen
 
 from tests.interop.java_tools import QUIET, client_program
-from tests.interop.real_broker import FULL_SPEED, real_cluster
+from tests.interop.real_broker import real_cluster
 from tests.perf.measure import RUNS, Figure, figure, keep
 from tests.perf.server_process import cpu_seconds, served
 
@@ -57,7 +57,7 @@ def main(bench: str) -> None:
     figures = []
     with (
         tempfile.TemporaryDirectory() as home,
-        real_cluster(Path(home), settings=REAL_FILES, java_options=FULL_SPEED) as real,
+        real_cluster(Path(home), settings=REAL_FILES) as real,
     ):
         for mode, (messages, bar) in LOADS.items():
             load(real.namesrv_addr, real.broker_pid, mode, messages)  # warms up its JVM

@@ -32,7 +32,7 @@ from attrs import define, field, frozen
 from rocketmq_py.admin import AdminClient
 from tests.interop import grpc_clients
 from tests.interop.java_tools import CACHE, QUIET, compiled, jars
-from tests.interop.real_broker import FULL_SPEED, real_cluster
+from tests.interop.real_broker import real_cluster
 from tests.interop.real_proxy import real_proxy
 from tests.perf.java_load import REAL_FILES
 from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, figure, keep
@@ -182,7 +182,7 @@ def both_servers() -> Iterator[tuple[Server, Server]]:
     with (
         tempfile.TemporaryDirectory() as home,
         served("--grpc-port", "0") as ours,
-        real_cluster(Path(home) / "broker", settings=REAL_FILES, java_options=FULL_SPEED) as real,
+        real_cluster(Path(home) / "broker", settings=REAL_FILES) as real,
         real_proxy(Path(home) / "proxy", real.namesrv_addr, VERSION) as endpoints,
     ):
         yield (
