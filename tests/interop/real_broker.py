@@ -8,8 +8,6 @@ from pathlib import Path
 from embedded_broker.kit.process import Servers, servers
 from tests.interop.java_tools import CACHE
 
-# Nothing that makes a JVM start sooner and run slower: figures are taken on these, too.
-OPTIONS = ("-XX:+UseSerialGC",)
 RealCluster = Servers
 
 
@@ -17,4 +15,4 @@ def real_cluster(
     home: Path, *, version: str = "5.3.3", settings: dict[str, str] | None = None
 ) -> AbstractContextManager[RealCluster]:
     """Start both servers below `home`; stopped by SIGTERM (a clean shutdown) at the end."""
-    return servers(home, version, settings=settings, cache=CACHE, java_options=OPTIONS)
+    return servers(home, version, settings=settings, cache=CACHE)

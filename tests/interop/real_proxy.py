@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from embedded_broker.kit.jvm import Jvm
-from embedded_broker.kit.process import LOOPBACK, OPENED, QUICK, free_ports
+from embedded_broker.kit.process import LOOPBACK, OPENED, SERIAL_GC, free_ports
 from embedded_broker.kit.real import BOOT_SECONDS
 from tests.interop.java_tools import jars
 
@@ -36,7 +36,7 @@ def real_proxy(home: Path, namesrv: str, version: str) -> Iterator[str]:
     settings = home / "proxy.json"
     settings.write_text(json.dumps(SETTINGS | own), encoding="utf-8")
     path = jars(version, "rocketmq-proxy")
-    options = [*HEAP, *QUICK, *OPENED, f"-Duser.home={home}", "-cp", path]
+    options = [*HEAP, SERIAL_GC, *OPENED, f"-Duser.home={home}", "-cp", path]
     env = {"RMQ_PROXY_HOME": str(home), "ROCKETMQ_HOME": str(home)}
     proxy = Jvm.start([*options, MAIN, "-pc", str(settings)], env=env, cwd=home)
     try:
