@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, Unpack
 
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
@@ -28,6 +28,7 @@ from rocketmq_py import (
     SendResult,
     SendStatus,
 )
+from tests.waiting import Timeouts
 
 PAUSE_S: Final = 0.01
 """Between two messages of a sender: some thousand meet what breaks."""
@@ -174,13 +175,16 @@ def sending(producer: DefaultMQProducer, topic: str, account: Account) -> Iterat
     account.wait(lambda: account.ended == account.begun, "every send has ended")
 
 
-def consuming(namesrv_addr: str, topic: str, account: Account) -> DefaultMQPushConsumer:
+def consuming(
+    namesrv_addr: str, topic: str, account: Account, **settings: Unpack[Timeouts]
+) -> DefaultMQPushConsumer:
     """A consumer that tells the account; the caller starts it."""
     consumer = DefaultMQPushConsumer(
         f"G_{topic}",
         namesrv_addr=namesrv_addr,
         instance_name=f"consumes-{topic}",
         consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        **settings,
     )
     consumer.subscribe(topic)
     consumer.register_message_listener(account.listen)
