@@ -1,4 +1,4 @@
-"""Delivery of a due message: where, what the answer means, and when it is tried again.
+"""Delivery of a due message by a timer engine: where, what the answer means, when to try again.
 
 Answers: which answers of a put say that the message is stored, which that it never will be and
 which that trying again helps; how an answer that comes later is waited for; and how long an engine

@@ -1,6 +1,7 @@
 """The eighteen delay levels: one queue per level, each in the order of arrival.
 
-Answers: when a message that asked for a level goes to its topic, and how far each level has come.
+Answers: when a message that asked for a level goes to its topic, how far each level has come, and
+when a level tries a put again that failed.
 Must not know: the wheel, requests, threads. Messages wait in SCHEDULE_TOPIC_XXXX, queue level - 1,
 where the tags code of an entry is the time of delivery; admission put them there. After
 `org.apache.rocketmq.broker.schedule.ScheduleMessageService`, but released at the exact time
