@@ -1,4 +1,4 @@
-"""The clocks of a broker: wall time, or time that a test moves.
+"""The clocks of a broker: wall time, or time that a test moves, and at which time it begins.
 
 Answers: what time is it for the broker, and in which order a jump fires what all its brokers have
 due. Must not know: messages, requests; what fires is behind ``timeline.py``. Read on:

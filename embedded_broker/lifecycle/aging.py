@@ -1,4 +1,4 @@
-"""Removal of old files from a running broker, and the rhythm in which its timers are revised.
+"""Removal of old files, or of consumed ones when memory is short, and the rhythm of timer upkeep.
 
 Answers: how the files that are too old leave a running broker: which may go is found out without
 the door, what timers still need is looked up in turns of a few milliseconds, and the files are

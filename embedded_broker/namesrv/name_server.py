@@ -1,4 +1,4 @@
-"""Name server: what it answers, and how a broker of this process keeps it up to date.
+"""Name server: what it answers, at which address it names a broker, and how it is kept up to date.
 
 GET_ROUTEINFO_BY_TOPIC (105), GET_BROKER_CLUSTER_INFO (106) and
 GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206), after RocketMQ's ClientRequestProcessor and

@@ -1,4 +1,4 @@
-"""Message store: put a message, get and find messages, make them durable, open and close.
+"""Message store: put a message with its queue entry, get and find messages, flush, open and close.
 
 Everything below the broker's door; one thread at a time, but for ``StoreFlush.run``. Must not
 know: requests, topics' settings, timers (they are a put hook and an arrival listener). After

@@ -1,4 +1,4 @@
-"""Recall handles and delete marks: which handle is valid, and what is stored to recall a timer.
+"""Recall handles and delete marks: which handle is valid and until when, and what recalls a timer.
 
 Answers: which timers of an id wait, which of them a recall hits, and what the delete mark looks
 like that removes them: a message of the engine's topic that goes to the slot of its victim and

@@ -1,10 +1,10 @@
-"""Terms of SQL92 expressions: what each means, with three truths.
+"""Terms of SQL92 expressions: which constants are taken, and what operators say of their operands.
 
 A part is a `Term`: what it gives for the properties of a message, and what its operators must know
-beforehand. The rules, odd ones included, are those of the original's ``ComparisonExpression``,
-``LogicExpression``, ``UnaryExpression`` and ``ConstantExpression``; so are the sentences of errors.
-Must not know: how an expression is written, who asks. Read on: ``sql_parser.py``, and
-``sql_values.py`` for how values are compared.
+beforehand. What is neither true nor false is unknown. The rules, odd ones included, are those of
+the original's ``ComparisonExpression``, ``LogicExpression``, ``UnaryExpression`` and
+``ConstantExpression``; so are the sentences of errors. Must not know: how an expression is written,
+who asks. Read on: ``sql_parser.py``, and ``sql_values.py`` for how values are compared.
 """
 
 from collections.abc import Callable, Mapping, Sequence

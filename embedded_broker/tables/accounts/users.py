@@ -1,4 +1,4 @@
-"""The users and policies of ACL 2.
+"""The users and policies of ACL 2, and which policy entry decides about a resource.
 
 Answers: which users there are, which policy entries each has, and which entry decides about a
 resource. Names and words are those of RocketMQ 5.3's `auth` module; the most exact entry decides,
