@@ -28,7 +28,6 @@ from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
 from embedded_broker.settings.grpc import GrpcOptions, Strictness
 from embedded_broker.store.open_files import raise_descriptor_limit
-from rocketmq_py import __version__
 from rocketmq_py.errors import ConfigError, RocketMQError
 from rocketmq_py.signals import wait_until_told
 
@@ -365,15 +364,3 @@ def _port(given: object) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise ConfigError("listenPort", given, f"a port from 0 (any free one) to {PORT_MAX}")
     return int(text)
-
-
-def version() -> None:
-    """Print the version of this package."""
-    typer.echo(__version__)
-
-
-def tell_version(wanted: bool) -> None:
-    """Print the version and end, if `--version` was given."""
-    if wanted:
-        version()
-        raise typer.Exit

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from embedded_broker.cli.commands import SETTINGS
 from embedded_broker.cli.opening_log import opening_log
 from embedded_broker.cli.paths import given_folder, given_path
 from embedded_broker.cli.secrets import warn_of_shown
@@ -21,7 +22,11 @@ from rocketmq_py.errors import RocketMQError
 FAILED = 1
 INTERRUPTED = 130
 
+store = typer.Typer(no_args_is_help=True, help="Look after a store directory.", **SETTINGS)
+store.callback()(lambda: None)
 
+
+@store.command()
 def repair(
     directory: Annotated[
         Path, typer.Argument(help="The store directory.", parser=given_folder, metavar="DIRECTORY")
