@@ -1,9 +1,10 @@
-"""``clock.settle``: waits until clients are idle, and moves time whenever they are.
+"""``clock.settle``: waits until clients are idle, moves time when they are; when the wait ends.
 
-Answers: how a test waits for its consumers and producers without sleeping. Must not know: how a
-broker tells that a client is idle (``embedded_broker/lifecycle/idleness.py``), how the application
-tells it (``activity.py``), what fires. Read on: ``embedded_broker/clocks/clock.py``, whose
-``settle`` and ``autojump`` these are.
+Answers: how a test waits for its consumers and producers without sleeping, and when it gives up: at
+its timeout, or when a crashed broker is not back after 5 s. Must not know: how a broker tells that
+a client is idle (``embedded_broker/lifecycle/idleness.py``), how the application tells it
+(``activity.py``), what fires. Read on: ``embedded_broker/clocks/clock.py``, whose ``settle`` and
+``autojump`` these are.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,6 +1,7 @@
-"""Escape bridge: an acting slave, or a broker that only delays, sends due messages elsewhere.
+"""Escape bridge of an acting or a delaying broker: sends due messages on and judges the answers.
 
-The bridge of a slave that acts as master, and of a broker that only delays. It takes a message
+Answers: where a slave that acts as master, or a broker that only delays, sends a due message, and
+which refusals of the other broker still mean that it has the message. The bridge takes a message
 under the door, and a thread of its own asks a name server where the topic is, sends, and brings the
 answer back. After ``EscapeBridge`` and ``TopicRouteInfoManager``. What was sent and not answered in
 time may be there: it is sent again. Hops of long delays stay here, so that a recall finds its

@@ -1,7 +1,8 @@
-"""Arguments of ``EmbeddedBroker(...)``, checked before anything is opened.
+"""Arguments of ``EmbeddedBroker(...)``: checks before the start; what one turns on for another.
 
-Answers: which arguments fit together, that a port for other hosts must be wanted, and what is wrong
-with the rest. Must not know: how a broker starts. Read on: ``embedded_broker/api/broker.py``.
+Answers: which arguments fit together, what one turns on for another (``grpc=True`` allows topics
+of mixed message types), that a port for other hosts must be wanted, and what is wrong with the
+rest. Must not know: how a broker starts. Read on: ``embedded_broker/api/broker.py``.
 """
 
 import os

@@ -1,7 +1,9 @@
-"""Reading half of the message store: how messages are found again.
+"""Reading half of the message store: finds messages again, and checks offsets from outside.
 
-Must not know: how they came in. Read on: ``pull.py`` for the rules of a pull, ``key_index.py``
-for keys, ``message_store.py`` for the other half.
+Answers: how a message is found by queue, offset, key or time, and that an offset from outside which
+points into a body, at bytes that look like a record, finds nothing. Must not know: how messages
+came in. Read on: ``pull.py`` for the rules of a pull, ``key_index.py`` for keys,
+``message_store.py`` for the other half.
 """
 
 from collections.abc import Callable, Iterator, Sequence

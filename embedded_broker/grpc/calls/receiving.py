@@ -1,8 +1,9 @@
 """ReceiveMessage, AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue.
 
 After the proxy's ReceiveMessageActivity, AckMessageActivity, ChangeInvisibleDurationActivity and
-ForwardMessageToDLQActivity. A receive is a pop that waits; what is done with a message afterwards
-names it by its handle. Must not know: how messages are hidden and come back.
+ForwardMessageToDLQActivity. A receive is a pop that waits, and moves what was tried too often to
+the dead letters; what is done with a message afterwards names it by its handle. Must not know: how
+messages are hidden and come back.
 """
 
 from collections.abc import Iterator, Sequence
