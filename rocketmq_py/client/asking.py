@@ -88,6 +88,9 @@ class Question(Generic[_T]):
     topic: str | None = field()
     """The topic that it is about, for errors."""
 
+    first_alone: bool = field(default=False, kw_only=True)
+    """Of those that are asked side by side, the first of each topic must have succeeded alone."""
+
     @topic.default
     def _topic_of_broker(self) -> str | None:
         return self.where.topic if isinstance(self.where, Broker) else None
@@ -184,9 +187,13 @@ class Asker:
         The future has what became of each question, in their order, and fails only by what is no
         error of ours. Who does not answer one question is not asked the later ones.
         """
-        lanes = {key: lane_of(question.where) for key, question in questions.items()}
+        lanes: dict[_K, object] = {
+            key: (lane_of(question.where), question.topic if question.first_alone else None)
+            for key, question in questions.items()
+        }
         begin = lambda key: self.ask(questions[key], timeout_ms)  # noqa: E731 - a short argument
-        return SideBySide(lanes, begin, self._instance.submit).result
+        alone = any(question.first_alone for question in questions.values())
+        return SideBySide(lanes, begin, self._instance.submit, first_alone=alone).result
 
     def ask_all(
         self, questions: Mapping[_K, Question[_T]], timeout_ms: float

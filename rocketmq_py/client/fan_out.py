@@ -33,7 +33,8 @@ class SideBySide(Generic[_K, _T]):
     ``lanes`` says what stands for the server of each place; ``begin`` makes the call of one, whose
     future must end in time; ``submit`` runs something on a thread that may work, and says whether
     it will. `result` has the outcomes in the order of the places, and fails by what is no error of
-    ours. A server that does not answer one call is not asked the later ones.
+    ours. A server that does not answer one call is not asked the later ones. ``first_alone``: of
+    each lane one call must have succeeded before more of it than one are made at a time.
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class SideBySide(Generic[_K, _T]):
         lanes: Mapping[_K, object],
         begin: Callable[[_K], Future[_T]],
         submit: Callable[..., bool],
+        *,
+        first_alone: bool = False,
     ) -> None:
         self.result: Future[dict[_K, _T | RocketMQError]] = Future()
         self._order = list(lanes)
@@ -52,7 +55,7 @@ class SideBySide(Generic[_K, _T]):
         self._trouble: BaseException | None = None
         found: dict[object, _Lane[_K]] = {}
         for place, lane in lanes.items():
-            found.setdefault(lane, _Lane()).waiting.append(place)
+            found.setdefault(lane, _Lane.of(first_alone=first_alone)).waiting.append(place)
         if not found:
             self.result.set_result({})
         for one in found.values():
@@ -77,7 +80,7 @@ class SideBySide(Generic[_K, _T]):
         error = call.exception()
         over = [place]
         with self._lock:
-            lane.room += 1
+            lane.ended(success=error is None)
             if isinstance(error, RemotingException):  # it would let the later ones wait, too
                 over += lane.waiting
                 lane.waiting.clear()
@@ -109,6 +112,19 @@ class _Lane(Generic[_K]):
     waiting: deque[_K] = field(factory=deque)
     room: int = IN_FLIGHT_MOST
     is_pumped: bool = False
+    _more_room: int = 0
+    """What there is beside, once a call has succeeded."""
+
+    @classmethod
+    def of(cls, *, first_alone: bool) -> _Lane[_K]:
+        """Make a lane, whose first call may have to succeed alone."""
+        return cls(room=1, more_room=IN_FLIGHT_MOST - 1) if first_alone else cls()
+
+    def ended(self, *, success: bool) -> None:
+        """Make the room of a call free, and what its success gives."""
+        self.room += 1
+        if success:
+            self.room, self._more_room = self.room + self._more_room, 0
 
 
 class Ladder(Generic[_T]):

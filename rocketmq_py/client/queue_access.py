@@ -397,8 +397,10 @@ class QueueAccess(Caller):
     def store_group_offsets(
         self, group: str, offsets: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, RocketMQError | None]:
-        """Tell brokers a group's offsets of many queues, side by side, and wait for the answers.
+        """Tell brokers a group's offsets of many queues, and wait for the answers.
 
+        They are told side by side, but of each topic at a broker the first one alone: a RocketMQ
+        broker that gets a group's first offsets in a topic at the same time forgets some.
         Returns for each queue what `store_group_offset` raises, None when it is stored.
         """
         return self._asker.ask_all(self._stores(group, offsets), self._timeout_ms)

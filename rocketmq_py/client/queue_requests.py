@@ -9,7 +9,7 @@ Read on: ``queries.py`` for questions about topics and messages, ``queue_access.
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.asking import Asker, Broker, Question, nothing
@@ -108,9 +108,14 @@ def group_offset_in(
 
 
 def group_offset_is(queue: MessageQueue, group: str, offset: int) -> Question[None]:
-    """Tell the broker a group's offset (15)."""
+    """Tell the broker a group's offset (15).
+
+    Of many the first goes alone: a RocketMQ broker that gets a group's first offsets in a topic at
+    the same time says success to all and forgets some.
+    """
     code = RequestCode.UPDATE_CONSUMER_OFFSET
-    return _question(code, queue, nothing, consumer_group=group, commit_offset=offset)
+    asked = _question(code, queue, nothing, consumer_group=group, commit_offset=offset)
+    return evolve(asked, first_alone=True)
 
 
 def _question(

@@ -10,6 +10,7 @@ import pytest
 from rocketmq_py import DefaultMQProducer, Message, QueueAccess, RecallHandle
 from rocketmq_py.client.asking import Address, AnyOf, Asker, Broker, Question
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.queue_requests import group_offset_is
 from rocketmq_py.client.queue_sends import RunOutcome, SendRun
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.settings import PushConsumerConfig
@@ -199,6 +200,27 @@ def test_many_questions_have_their_own_outcomes_in_their_order(
     kinds = MQBrokerException, MQClientException, RemotingConnectException
     assert tuple(type(found[key]) for key in ("refused", "nowhere", "away")) == kinds
     assert asker.ask_all({}, 5_000) == {}
+
+
+def test_of_offsets_that_a_group_stores_the_first_of_each_topic_goes_alone(
+    cluster: ScriptedCluster, asker: Asker
+) -> None:
+    broker, held = cluster.brokers[0], list[Callable[[], None]]()
+    cluster.routes["U"] = cluster.whole_route()
+    code = RequestCode.UPDATE_CONSUMER_OFFSET
+    broker.on(code, lambda request, peer: held.append(lambda: peer.send(request.answer(0))))
+    queues = [MessageQueue(topic, "broker-a", number) for topic in "TU" for number in range(4)]
+    asked = asker.ask_many({one: group_offset_is(one, "G", 5) for one in queues}, 5_000)
+    first = [request.ext_fields["topic"] for request in broker.wait_for(code, 2)[:2]]
+    assert sorted(first) == ["T", "U"]
+    until(lambda: len(held) == 2)
+    for answer in held[:]:
+        answer()
+    broker.wait_for(code, len(queues))
+    until(lambda: len(held) == len(queues))
+    for answer in held[2:]:
+        answer()
+    assert asked.result(10) == dict.fromkeys(queues)
 
 
 def test_what_is_no_error_of_ours_is_raised_and_not_kept(

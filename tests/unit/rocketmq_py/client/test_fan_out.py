@@ -33,8 +33,8 @@ class Begun:
         self.tasks.append(lambda: task(*args))
         return True
 
-    def ask(self, lanes: Mapping[int, object]) -> SideBySide[int, str]:
-        return SideBySide(lanes, self.begin, self.submit)
+    def ask(self, lanes: Mapping[int, object], **options: bool) -> SideBySide[int, str]:
+        return SideBySide(lanes, self.begin, self.submit, **options)
 
 
 def test_a_server_has_so_many_calls_before_it_and_no_more() -> None:
@@ -67,6 +67,30 @@ def test_who_does_not_answer_is_not_asked_the_later_ones() -> None:
     assert len(begun.open) == IN_FLIGHT_MOST
     late = [place for place, one in outcomes.items() if isinstance(one, RemotingTimeoutException)]
     assert late == [0, *range(IN_FLIGHT_MOST, IN_FLIGHT_MOST + 5)]
+
+
+def test_where_the_first_goes_alone_the_others_wait_until_one_has_succeeded() -> None:
+    begun = Begun()
+    asked = begun.ask(dict.fromkeys(range(5), "a") | {-1: "b"}, first_alone=True)
+    assert set(begun.open) == {0, -1}
+    begun.open[0].set_exception(MQClientException("no"))
+    begun.tasks.pop()()
+    assert set(begun.open) == {0, -1, 1}
+    begun.open[1].set_result("the first success")
+    begun.tasks.pop()()
+    assert set(begun.open) == {0, -1, 1, 2, 3, 4}
+    for place in (-1, 2, 3, 4):
+        begun.open[place].set_result("later")
+    assert list(asked.result.result(0)) == [0, 1, 2, 3, 4, -1]
+
+
+def test_who_does_not_answer_the_first_is_not_asked_the_others() -> None:
+    begun = Begun()
+    asked = begun.ask(dict.fromkeys(range(5), "a"), first_alone=True)
+    begun.open[0].set_exception(RemotingTimeoutException("silence"))
+    outcomes = asked.result.result(0).values()
+    assert set(begun.open) == {0}
+    assert [type(one) for one in outcomes] == [RemotingTimeoutException] * 5
 
 
 def test_a_refusal_says_nothing_of_the_later_ones() -> None:
