@@ -13,6 +13,7 @@ import com.aliyun.openservices.ons.api.SendCallback;
 import com.aliyun.openservices.ons.api.SendResult;
 import com.aliyun.openservices.ons.api.TopicPartition;
 import com.aliyun.openservices.ons.api.batch.BatchConsumer;
+import com.aliyun.openservices.ons.api.exception.ONSClientException;
 import com.aliyun.openservices.ons.api.order.OrderAction;
 import com.aliyun.openservices.ons.api.order.OrderConsumer;
 import com.aliyun.openservices.ons.api.order.OrderProducer;
@@ -31,9 +32,10 @@ import java.util.concurrent.TimeUnit;
 /** The scenarios of Scenarios with Aliyun's client, as far as it has them. Arguments and output as there. */
 public class OnsScenarios {
     static final int COUNT = 20;
-    static final long WAIT_S = 30;
+    static final long WAIT_S = 90; // a pull whose connection was closed is begun again after 30 s
     static final long TWICE_MS = 300;
     static final long DELAY_MS = 1500;
+    static final int ATTEMPTS = 5;
     /** In this time a consumer has its queues: one that broadcasts begins behind what is there by then. */
     static final long READY_MS = 3000;
 
@@ -278,7 +280,9 @@ public class OnsScenarios {
         consumer.start();
         Set<TopicPartition> partitions = consumer.topicPartitions(topic());
         consumer.assign(partitions);
-        partitions.forEach(consumer::seekToBeginning);
+        for (TopicPartition each : partitions) {
+            seekToBeginning(consumer, each);
+        }
         long end = System.currentTimeMillis() + WAIT_S * 1000;
         while (missing.getCount() > 0 && System.currentTimeMillis() < end) {
             consumer.poll(200).forEach(this::take);
@@ -287,6 +291,20 @@ public class OnsScenarios {
         consumer.commitSync();
         await();
         consumer.shutdown();
+    }
+
+    /** Threads of this client that connect to a broker at the same time close each other's connection: it tries again. */
+    static void seekToBeginning(PullConsumer consumer, TopicPartition partition) {
+        for (int left = ATTEMPTS - 1; ; left--) {
+            try {
+                consumer.seekToBeginning(partition);
+                return;
+            } catch (ONSClientException closed) {
+                if (left == 0) {
+                    throw closed;
+                }
+            }
+        }
     }
 
     void retry() throws Exception {

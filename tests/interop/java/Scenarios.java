@@ -40,7 +40,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  */
 public class Scenarios {
     static final int COUNT = 20;
-    static final long WAIT_S = 30;
+    static final long WAIT_S = 90; // a pull whose connection was closed is begun again after 30 s
     /** What would come twice comes within this time. */
     static final long TWICE_MS = 300;
 

@@ -8,7 +8,7 @@ const { Consumer, Message, Producer } = require('ali-ons');
 const { setTimeout: sleep } = require('timers/promises');
 
 const COUNT = 20;
-const WAIT_MS = 30_000;
+const WAIT_MS = 90_000; // this client looks for topics that are new every 30 s
 const TWICE_MS = 300; // what would come twice comes within this time
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 
