@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import TypedDict
@@ -44,6 +46,12 @@ def within(seconds: float, act: Callable[[], object]) -> None:
     assert not thread.is_alive(), f"{act} was not over after {seconds} s and a grace of {GRACE_S} s"
     if failed:
         raise failed[0]
+
+
+def freeze(pid: int) -> None:
+    """Stop a child process by SIGSTOP; its threads may go on for a moment after the signal."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def until(holds: Callable[[], object], seconds: float = 10.0) -> None:

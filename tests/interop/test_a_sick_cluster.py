@@ -39,7 +39,7 @@ from tests.black_hole import BlackHole
 from tests.interop.java_tools import CACHE
 from tests.relay import Relay
 from tests.unit.rocketmq_py.scripted import name_server
-from tests.waiting import HANG_S, PATIENT, Timeouts, until, within
+from tests.waiting import HANG_S, PATIENT, Timeouts, freeze, until, within
 
 RESTART_MS = 90_000
 """A budget of a send that a restart of a broker fits into."""
@@ -375,7 +375,7 @@ def test_a_broker_is_stopped_and_goes_on(
         ends.start()
         leaves.start()
         inbox.wait_for(send_many(producer, topic, "healthy") | send_many(ends, topic, "ends"))
-        os.kill(cluster.broker_pid, signal.SIGSTOP)
+        freeze(cluster.broker_pid)
         for _ in range(3):
             within(0.7 + OVER_S, partial(times_out, producer, topic))
         futures = [ends.send_async(Message(topic, b"x")) for _ in range(MANY)]

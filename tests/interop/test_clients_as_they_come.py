@@ -24,7 +24,7 @@ from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from tests.black_hole import BlackHole
 from tests.interop.java_tools import CACHE
 from tests.interop.traffic import Account, consuming, sending
-from tests.waiting import PATIENT, within
+from tests.waiting import PATIENT, freeze, within
 
 RESTART_MS = 90_000
 """A budget in which a Java program starts, on a busy machine too."""
@@ -75,7 +75,7 @@ def new_topic(pair: Servers, *broker_names: str) -> str:
 @contextlib.contextmanager
 def stopped(pair: Servers) -> Iterator[None]:
     """The broker's process is there, and does nothing."""
-    os.kill(pair.broker_pid, signal.SIGSTOP)
+    freeze(pair.broker_pid)
     try:
         yield
     finally:

@@ -41,7 +41,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.socket_buffers import bound_buffers
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, ScriptedServer, stored
-from tests.waiting import until
+from tests.waiting import freeze, until
 
 SEND = RequestCode.SEND_MESSAGE_V2
 Face = Callable[..., SendResult]
@@ -297,17 +297,13 @@ def stopped_broker() -> Iterator[tuple[str, Callable[[], None], Callable[[], Non
     """A broker in a process of its own, and how to stop it and to let it go on."""
     command = [*SERVE, "--namesrv-port", "0", "--broker-port", "0"]
 
-    def stop() -> None:
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # it may go on for a moment
-
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             namesrv = process.stdout.readline().split("namesrv=")[1].split()[0]
             yield (
                 namesrv,
-                stop,
+                partial(freeze, process.pid),
                 lambda: process.send_signal(signal.SIGCONT),
             )
         finally:

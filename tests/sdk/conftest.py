@@ -19,7 +19,9 @@ from rocketmq_py import (
     DefaultMQProducer,
     DefaultMQPushConsumer,
     MessageExt,
+    NoRouteError,
     QueueAccess,
+    SendResult,
     create_reply_message,
 )
 from tests.sdk.desk import Loop
@@ -149,3 +151,21 @@ def replier(
             yield start
         finally:
             consumer.shutdown()
+
+
+def body_at(access: QueueAccess, result: SendResult) -> bytes:
+    """The body that lies where the result of a send says: a real broker shows it a moment later."""
+    queue, offset = result.message_queue, result.queue_offset
+    until(lambda: access.message_at(queue, offset) is not None, GUARD_S)
+    found = access.message_at(queue, offset)
+    assert found is not None
+    assert found.msg_id == result.msg_id
+    return found.body
+
+
+def stored(access: QueueAccess, topic: str) -> int:
+    """How many messages a topic has; none while nobody knows it."""
+    try:
+        return sum(one.max_offset for one in access.bounds(topic).values())
+    except NoRouteError:
+        return 0

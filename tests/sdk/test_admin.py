@@ -71,7 +71,11 @@ def filled(
         for number in range(2):
             body = b"%d-%d" % (queue.queue_id, number)
             rocketmq_producer.send(Message(rocketmq_topic, body, keys="k"), queue=queue)
-    until(lambda: all(one.max_offset == 2 for one in admin.bounds(rocketmq_topic).values()))
+    wanted = dict.fromkeys(queues, 2)
+    until(
+        lambda: {q: one.max_offset for q, one in admin.bounds(rocketmq_topic).items()} == wanted,
+        GUARD_S,
+    )
     return queues
 
 

@@ -20,21 +20,14 @@ from rocketmq_py import (
     SendStatus,
     aio,
 )
-from tests.sdk.conftest import GUARD_S, Replier
+from tests.sdk.conftest import GUARD_S, Replier, body_at, stored
+from tests.waiting import until
 
 SECOND = timedelta(seconds=1)
 LATE = timedelta(seconds=60)
 PATIENCE = timedelta(seconds=30)
 ASKED = timedelta(seconds=60)
 """Brokers ask after 6 s, when they look next."""
-
-
-def body_at(access: QueueAccess, result: SendResult) -> bytes:
-    """The body that lies where the result of a send says."""
-    found = access.message_at(result.message_queue, result.queue_offset)
-    assert found is not None
-    assert found.msg_id == result.msg_id
-    return found.body
 
 
 def test_an_awaited_send_tells_where_the_message_lies(
@@ -57,7 +50,7 @@ def test_many_tasks_send_each_message_once(
     results = asyncio.run(main())
     assert [body_at(access, one) for one in results[::50]] == bodies[::50]
     assert len({(one.message_queue, one.queue_offset) for one in results}) == len(bodies)
-    assert sum(one.max_offset for one in access.bounds(rocketmq_topic).values()) == len(bodies)
+    until(lambda: stored(access, rocketmq_topic) == len(bodies), GUARD_S)
 
 
 def test_few_permits_slow_sends_down_and_lose_none(
@@ -74,7 +67,7 @@ def test_few_permits_slow_sends_down_and_lose_none(
             await asyncio.gather(*sends)
 
     asyncio.run(main())
-    assert sum(one.max_offset for one in access.bounds(rocketmq_topic).values()) == 100
+    until(lambda: stored(access, rocketmq_topic) == 100, GUARD_S)
 
 
 def test_a_batch_a_oneway_message_and_a_large_one_arrive(

@@ -28,7 +28,7 @@ from rocketmq_py import (
     create_reply_message,
 )
 from rocketmq_py.admin import AdminClient, GroupSettings
-from tests.sdk.conftest import GUARD_S, Forward
+from tests.sdk.conftest import GUARD_S, Forward, stored
 from tests.sdk.desk import Desk
 from tests.sdk.faces import FACES, Case, Face, Ground, Member, each_face
 from tests.waiting import until
@@ -80,11 +80,6 @@ def own(member: Member, ground: Ground) -> set[MessageQueue]:
 
 def wire(name: str) -> str:
     return f"{NAMESPACE}%{name}"
-
-
-def stored(access: QueueAccess, topic: str) -> int:
-    """Count the messages of a topic, named as brokers name it."""
-    return sum(one.max_offset - one.min_offset for one in access.bounds(topic).values())
 
 
 @pytest.mark.case("T64")
@@ -251,6 +246,7 @@ def test_an_administrator_sees_and_changes_the_namespace_alone(
     producer.send(Message(ground.topic, b"x"))
     assert ground.topic in admin.topic_names()
     assert not any("%" in name for name in admin.topic_names() if not name.startswith("%"))
+    until(lambda: stored(access, wire(ground.topic)) == 1, GUARD_S)
     assert sum(one.max_offset for one in admin.bounds(ground.topic).values()) == 1
     with AdminClient(namesrv_addr=ground.namesrv_addr) as outside:
         assert outside.group_settings(wire(group))

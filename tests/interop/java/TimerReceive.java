@@ -13,6 +13,7 @@ public class TimerReceive {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[4]);
         consumer.setNamesrvAddr(args[0]);
         Patient.client(consumer);
+        consumer.setAwaitTerminationMillisWhenShutdown(Patient.WAIT_MS); // what its listener has taken is noted
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(args[1], "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
