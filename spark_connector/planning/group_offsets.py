@@ -50,9 +50,10 @@ class _Told:
 
 
 class _Telling:
-    """Tells one broker offsets: first of one queue, then of all others at once; nothing waits.
+    """Tells one broker offsets: first of one queue, then of all others; nothing waits.
 
-    The first one introduces the group; without it nothing else is told.
+    The first one introduces the group; without it nothing else is told. Of the others
+    `QueueAccess` tells the first of each topic alone, and then all at once.
     """
 
     def __init__(self, access: QueueAccess, group: str, offsets: _Offsets) -> None:
