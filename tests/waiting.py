@@ -49,7 +49,7 @@ def within(seconds: float, act: Callable[[], object]) -> None:
 
 
 def freeze(pid: int) -> None:
-    """Stop a child process by SIGSTOP; its threads may go on for a moment after the signal."""
+    """Stop a child process by SIGSTOP, and return when all its threads stand still."""
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 

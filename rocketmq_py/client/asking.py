@@ -89,7 +89,7 @@ class Question(Generic[_T]):
     """The topic that it is about, for errors."""
 
     first_alone: bool = field(default=False, kw_only=True)
-    """Of those that are asked side by side, the first of each topic must have succeeded alone."""
+    """Of many, the first of each topic must have succeeded before the others are asked."""
 
     @topic.default
     def _topic_of_broker(self) -> str | None:

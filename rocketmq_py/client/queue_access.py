@@ -406,17 +406,23 @@ class QueueAccess(Caller):
         return self._asker.ask_all(self._stores(group, offsets), self._timeout_ms)
 
     def begin_store_group_offsets(
-        self, group: str, offsets: Mapping[MessageQueue, int]
+        self, group: str, offsets: Mapping[MessageQueue, int], *, first_alone: bool = True
     ) -> Future[dict[MessageQueue, RocketMQError | None]]:
-        """Tell as `store_group_offsets` does, without waiting; the future has what that returns."""
-        return self._asker.ask_many(self._stores(group, offsets), self._timeout_ms)
+        """Tell as `store_group_offsets` does, without waiting; the future has what that returns.
+
+        ``first_alone=False`` tells all at once: each broker has an offset of each topic already.
+        """
+        stores = self._stores(group, offsets, first_alone=first_alone)
+        return self._asker.ask_many(stores, self._timeout_ms)
 
     def _stores(
-        self, group: str, offsets: Mapping[MessageQueue, int]
+        self, group: str, offsets: Mapping[MessageQueue, int], *, first_alone: bool = True
     ) -> dict[MessageQueue, Question[None]]:
         wire_group = self._wire(group)
         return {
-            queue: group_offset_is(self._wire_queue(queue), wire_group, offset)
+            queue: group_offset_is(
+                self._wire_queue(queue), wire_group, offset, first_alone=first_alone
+            )
             for queue, offset in offsets.items()
         }
 

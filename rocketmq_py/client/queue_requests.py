@@ -107,7 +107,9 @@ def group_offset_in(
     )
 
 
-def group_offset_is(queue: MessageQueue, group: str, offset: int) -> Question[None]:
+def group_offset_is(
+    queue: MessageQueue, group: str, offset: int, *, first_alone: bool = True
+) -> Question[None]:
     """Tell the broker a group's offset (15).
 
     Of many the first goes alone: a RocketMQ broker that gets a group's first offsets in a topic at
@@ -115,7 +117,7 @@ def group_offset_is(queue: MessageQueue, group: str, offset: int) -> Question[No
     """
     code = RequestCode.UPDATE_CONSUMER_OFFSET
     asked = _question(code, queue, nothing, consumer_group=group, commit_offset=offset)
-    return evolve(asked, first_alone=True)
+    return evolve(asked, first_alone=first_alone)
 
 
 def _question(

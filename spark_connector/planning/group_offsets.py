@@ -50,10 +50,9 @@ class _Told:
 
 
 class _Telling:
-    """Tells one broker offsets: first of one queue, then of all others; nothing waits.
+    """Tells one broker offsets: first of one queue of each topic, then all others; nothing waits.
 
-    The first one introduces the group; without it nothing else is told. Of the others
-    `QueueAccess` tells the first of each topic alone, and then all at once.
+    The first ones introduce the group; of a topic whose first one is not stored no other is told.
     """
 
     def __init__(self, access: QueueAccess, group: str, offsets: _Offsets) -> None:
@@ -61,12 +60,13 @@ class _Telling:
         self._access = access
         self._group = group
         self._told = _Told()
-        self._first, self._rest = dict(offsets[:1]), dict(offsets[1:])
+        firsts = {queue.topic: queue for queue, _ in reversed(offsets)}.values()
+        self._rest = dict(offsets)
         self._is_introduced = False
-        self._store(self._first)
+        self._store({queue: self._rest.pop(queue) for queue in firsts})
 
     def _store(self, offsets: dict[MessageQueue, int]) -> None:
-        call = self._access.begin_store_group_offsets(self._group, offsets)
+        call = self._access.begin_store_group_offsets(self._group, offsets, first_alone=False)
         call.add_done_callback(partial(self._step, partial(self._stored, offsets)))
 
     def _step(self, follow: Callable[[_T], None], call: Future[_T]) -> None:
@@ -92,8 +92,10 @@ class _Telling:
                 return
             else:
                 self._failed(trouble)
-        rest, self._rest = self._rest, {}
-        if rest and self._told.error is None:
+        topics = {queue.topic for queue in self._told.stored}
+        rest = {queue: at for queue, at in self._rest.items() if queue.topic in topics}
+        self._rest = {}
+        if rest:
             self._is_introduced = True
             self._store(rest)
         else:

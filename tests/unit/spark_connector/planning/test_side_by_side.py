@@ -11,7 +11,7 @@ from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.profiles import ProfileName
 from rocketmq_py import MessageQueue, QueueAccess, TopicNotExistError
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.group_offsets import GroupProgress
 from spark_connector.planning.start_places import bounds_of, resolve
@@ -135,7 +135,7 @@ def test_to_know_that_many_topics_are_whole_takes_one_round(
 
 
 @pytest.mark.case("SP54")
-def test_the_offsets_of_a_batch_are_stored_in_three_rounds(
+def test_the_offsets_of_a_batch_are_stored_in_two_rounds(
     cluster: EmbeddedCluster, access: QueueAccess, session: VirtualClock
 ) -> None:
     queues = access.read_queues("T")
@@ -148,13 +148,31 @@ def test_the_offsets_of_a_batch_are_stored_in_three_rounds(
         for one in cluster.brokers
     ]
     told = in_background(lambda: progress.tell(dict.fromkeys(queues, 7), set(queues)))
-    # One introduces the group, the first of the topic goes alone, and then all others do at once.
-    for count in (1, 2, QUEUES):
+    for count in (1, QUEUES):
         for one, fault in zip(cluster.brokers, held, strict=True):
             one.wait_for(partial(hit, fault, count), timeout=GUARD_S)
         session.advance(LATE_S)
     told.result(GUARD_S)
     assert access.group_offsets("G", queues) == dict.fromkeys(queues, 7)
+
+
+def test_a_topic_whose_offsets_are_refused_keeps_no_other_one_from_being_told(
+    cluster: EmbeddedCluster, access: QueueAccess
+) -> None:
+    refused: list[Fault] = []
+    for one in cluster.brokers:
+        one.topics.create("U", queues=2)
+        fault = one.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET, topic="U").always()
+        refused.append(fault.respond(ResponseCode.SYSTEM_BUSY))
+    lost, told = access.read_queues("U"), access.read_queues("T")
+    access.pull(told[0], 0, group="G").result(GUARD_S)
+    access.pull(told[-1], 0, group="G").result(GUARD_S)
+    progress = GroupProgress(access, "G")
+    progress._patience_s = GUARD_S
+    progress.tell(dict.fromkeys([*lost, *told], 7), {*lost, *told})
+    assert access.group_offsets("G", told) == dict.fromkeys(told, 7)
+    assert access.group_offsets("G", lost) == dict.fromkeys(lost)
+    assert [one.hits for one in refused] == [1, 1]
 
 
 def test_what_fails_for_one_queue_is_said_of_it_alone(
