@@ -6,8 +6,8 @@ under the door, and a thread of its own asks a name server where the topic is, s
 answer back. After ``EscapeBridge`` and ``TopicRouteInfoManager``. What was sent and not answered in
 time may be there: it is sent again. Hops of long delays stay here, so that a recall finds its
 timer, and so do check points of pops, which name messages of this store. Must not know: timers,
-levels, who is master. Read on:
-``embedded_broker/timer/delivery.py`` for what an answer means, ``request_line.py`` for the way.
+levels, who is master. Read on: ``embedded_broker/timer/delivery.py`` for what an answer means,
+``request_line.py`` for the way.
 """
 
 from collections.abc import Callable

@@ -33,8 +33,8 @@ class SideBySide(Generic[_K, _T]):
     ``lanes`` says what stands for the server of each place; ``begin`` makes the call of one, whose
     future must end in time; ``submit`` runs something on a thread that may work, and says whether
     it will. `result` has the outcomes in the order of the places, and fails by what is no error of
-    ours. A server that does not answer one call is not asked the later ones. ``first_alone``: of
-    each lane one call must have succeeded before more of it than one are made at a time.
+    ours. A server that does not answer one call is not asked the later ones. With ``first_alone``
+    the calls of a lane are made one after the other until one has succeeded, then side by side.
     """
 
     def __init__(
@@ -113,15 +113,15 @@ class _Lane(Generic[_K]):
     room: int = IN_FLIGHT_MOST
     is_pumped: bool = False
     _more_room: int = 0
-    """What there is beside, once a call has succeeded."""
+    """Further calls that may be made at a time once one has succeeded."""
 
     @classmethod
     def of(cls, *, first_alone: bool) -> _Lane[_K]:
-        """Make a lane, whose first call may have to succeed alone."""
+        """Make a lane. With ``first_alone`` it has room for one call until one has succeeded."""
         return cls(room=1, more_room=IN_FLIGHT_MOST - 1) if first_alone else cls()
 
     def ended(self, *, success: bool) -> None:
-        """Make the room of a call free, and what its success gives."""
+        """Free the room of a call; the first success makes the room whole."""
         self.room += 1
         if success:
             self.room, self._more_room = self.room + self._more_room, 0
