@@ -18,7 +18,7 @@ from tests.interop.real_broker import real_cluster
 from tests.perf.measure import RUNS, Figure, figure, keep
 from tests.perf.server_process import cpu_seconds, served
 
-LOADS = {"sync": (40_000, 1.2), "async": (100_000, 1.3), "batch": (320_000, 1.1)}
+LOADS = {"sync": (40_000, 1.0), "async": (100_000, 1.2), "batch": (320_000, 1.1)}
 ROUNDS = 3
 REAL_FILES = {"mappedFileSizeCommitLog": "1073741824", "mappedFileSizeConsumeQueue": "6000000"}
 """The real broker's own defaults; the interop tests make do with smaller files."""
